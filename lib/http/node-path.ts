@@ -183,7 +183,8 @@ export class NodePath<T> implements Reader {
       // A request whose body ends early gets no answer.
       if (socket.readableEnded || latest.isAnswered || !latest.fault(fault)) connection.finish('', true);
     } else if (!this.owesAnswer) {
-      if (socket.bytesRead === 0) connection.finish('', false);
+      // Empty lines do not begin a request.
+      if (fault === 'timeout' && latest === undefined && !this.#isInHead) connection.finish('', false);
       else connection.finish(connection.host.handlers.protocolFault(fault, connection), true);
     }
   }

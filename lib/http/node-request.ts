@@ -17,7 +17,10 @@ const PIECES_MAX = 1_024;
 const PIECE_BYTES_MIN = 16;
 /** A body without an announced length gets a buffer of this many times the bytes that have arrived. */
 const GROWTH = 2;
-/** A connection with a longer unread rest of a body closes after the answer; a shorter rest is read and discarded. */
+/**
+ * A connection with a longer unread rest of a body closes after the answer; a shorter rest is read and discarded. A
+ * client whose body is refused for its length may not send it, so that connection always closes.
+ */
 const REST_BYTES_MAX = 65_536;
 
 interface Owner {
@@ -96,7 +99,7 @@ export class NodeRequest implements HttpRequest {
     this.#bodyEnds(undefined);
     // If the client was not told to continue, it may send the body or not, so the next request cannot be found.
     const rest = this.head.contentLength ?? (this.message.headers['transfer-encoding'] ? Infinity : 0);
-    const isLong = !this.isComplete && rest > REST_BYTES_MAX;
+    const isLong = !this.isComplete && rest > (answer.status === 413 ? 0 : REST_BYTES_MAX);
     const last = close || this.isLast || this.#expectsContinue || isLong || !this.response.shouldKeepAlive;
     this.#owner.respond(this, requestId, answer, last);
   }

@@ -227,15 +227,16 @@ describe('a fault', () => {
       {},
       { headersTimeoutMs: 300, requestTimeoutMs: 300, idleTimeoutMs: 300 },
     );
-    const [head, body, nothing] = [await open(), await open(), await open()];
+    const [head, body, nothing, lines] = [await open(), await open(), await open(), await open()];
     head.write(`${requestText('GET /')}GET / HTT`);
     await eventually('it is there', () => requests.length === 1);
     answer(requests[0]);
     body.write(requestText('POST /', ['Content-Length: 9', 'Content-Type: text/plain']));
-    for (const connection of [head, body, nothing]) await connection.untilClosed();
+    lines.write('\r\n\r\n');
+    for (const connection of [head, body, nothing, lines]) await connection.untilClosed();
     assert.ok(head.received.endsWith(`ok${last('timeout')}`), head.received);
     assert.match(body.received, /^HTTP\/1\.1 408 [^]*\r\n\r\ntimeout$/);
-    assert.equal(nothing.received, '');
+    assert.deepEqual([nothing.received, lines.received], ['', '']);
     assert.ok(told.includes('timeout'));
   });
 });
