@@ -13,9 +13,8 @@ export { DOCUMENT_BYTES_MAX, fileSource, memorySource, streamSource } from './do
 export { type FailureCode, Interrupted, ReportFailure } from './document/failure.ts';
 export { contentHalf, discriminatorOf, flaggedTexts, placeHalf, sourceLines } from './document/fingerprint.ts';
 export { mergeReports } from './document/merge-reports.ts';
-export { writeWhole } from './document/output-file.ts';
 export { type Inspection, inspectReport as validate, openReport, type Problem } from './document/read-report.ts';
 export type { Finding, Report, ReportHeader } from './document/report-schema.ts';
 export { isReport, reportJsonSchema as schema } from './document/report-schema.ts';
-export { reportText, type TextSink } from './document/output-file.ts';
+export { reportText, type TextSink, writeWhole } from './document/output-file.ts';
 export { chosenGate, type GateConfig } from './gate/gate.ts';

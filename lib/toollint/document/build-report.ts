@@ -28,7 +28,7 @@ export function buildReport({ tool, scan, totalFiles, suppressed = 0, ...content
   const findings = contents.findings.map((finding) => {
     const occurrence = (seen.get(finding.fingerprint) ?? 0) + 1;
     seen.set(finding.fingerprint, occurrence);
-    return { ...finding, occurrence };
+    return occurrence === finding.occurrence ? finding : { ...finding, occurrence };
   });
   const summary = summaryOf(totalFiles, findings, failures);
   return {
