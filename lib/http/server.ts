@@ -8,6 +8,7 @@
 // deadline has passed, the client is no longer trusted, or another connection needs the place or the memory. A client
 // that got no answer may send its event again (openapi/rules.md, 5).
 import { constants } from 'node:crypto';
+import { once } from 'node:events';
 import { createServer as createHttpServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { createServer as createHttpsServer, type Server as HttpsServer } from 'node:https';
 import { Server as TcpServer, type AddressInfo, type Socket } from 'node:net';
@@ -87,15 +88,11 @@ export class HttpServer<T> {
   }
 
   /** With `reusePort`, several processes may share a port. Rejects with the system's error. */
-  listen(host: string, port: number, reusePort = false): Promise<AddressInfo> {
-    return new Promise((resolve, reject) => {
-      this.#server.once('error', reject);
-      this.#server.listen({ port, host, reusePort, backlog: BACKLOG }, () => {
-        this.#server.off('error', reject);
-        this.#watch = this.#system.clock.every(CHECK_INTERVAL_MS, () => this.#check());
-        resolve(this.#server.address() as AddressInfo);
-      });
-    });
+  async listen(host: string, port: number, reusePort = false): Promise<AddressInfo> {
+    this.#server.listen({ port, host, reusePort, backlog: BACKLOG });
+    await once(this.#server, 'listening');
+    this.#watch = this.#system.clock.every(CHECK_INTERVAL_MS, () => this.#check());
+    return this.#server.address() as AddressInfo;
   }
 
   /**
