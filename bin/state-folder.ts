@@ -4,7 +4,8 @@
 import { closeSync, constants, fstatSync, openSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import { createClient } from 'redis';
+import { SYSTEM } from '../lib/process/clock.ts';
+import { askOnce } from '../lib/redis/server/ask-once.ts';
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -64,16 +65,9 @@ export async function holdFolder(folder: string) {
   };
 }
 
-/** True if a Redis server at `uri` stores its data in `folder`. */
+/** True if a Redis server at `uri` stores its data in `folder`. Another program may have the port by now. */
 async function isServing(uri: string, folder: string): Promise<boolean> {
-  const client = createClient({ url: uri, socket: { reconnectStrategy: false, connectTimeout: 1_000 } });
-  client.on('error', () => undefined);
-  try {
-    await client.connect();
-    return (await client.configGet('dir'))['dir'] === folder;
-  } catch {
-    return false;
-  } finally {
-    if (client.isOpen) client.destroy();
-  }
+  const asked = askOnce(SYSTEM, uri, (server) => server.send(['CONFIG', 'GET', 'dir']));
+  const reply = await asked.catch(() => undefined);
+  return Array.isArray(reply) && reply[1] === folder;
 }

@@ -1,13 +1,14 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
-import { connect } from 'node:net';
+import { once } from 'node:events';
+import { connect, createServer, type AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { GATEWAY, PATIENT, TestClient, TestProcess } from '../support/gateway.ts';
 import { Program } from '../support/program.ts';
 import { freePort, TestRedis } from '../support/redis.ts';
-import { eventually, temporaryFolder } from '../support/scope.ts';
+import { atEnd, eventually, temporaryFolder } from '../support/scope.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
 
@@ -102,6 +103,19 @@ describe('ingest-run', () => {
     const run = ingestRun(stateDir, '127.0.0.1:0');
     assert.equal((await run.exited()).code, 1, run.output);
     assert.match(run.output, /the Redis of an earlier run still uses/);
+  });
+
+  it('starts although another program has the port of the Redis of an earlier run, and does not answer', async () => {
+    const silent = createServer((socket) => socket.resume()).listen(0, '127.0.0.1');
+    atEnd(() => void silent.close());
+    await once(silent, 'listening');
+    const stateDir = temporaryFolder();
+    const uri = `redis://127.0.0.1:${(silent.address() as AddressInfo).port}`;
+    writeFileSync(join(stateDir, 'run.json'), JSON.stringify({ INGEST_QUEUE_URI: uri }), { mode: 0o600 });
+    const run = ingestRun(stateDir, '127.0.0.1:0');
+    await run.line(/Ctrl-C ends everything/);
+    run.signal('SIGTERM');
+    assert.deepEqual(await run.exited(), { code: 0, signal: null }, run.output);
   });
 
   it("stops all parts and exits with the gateway's code if the gateway cannot start", async () => {
