@@ -24,8 +24,8 @@ const BUILDS: readonly WorseBuild[] = [
   },
   {
     name: '10 ms more in one of 50 answers',
-    from: '    exchange.answer(answerTo(metrics, id, outcome));',
-    to: `    const answer = () => exchange.answer(answerTo(metrics, id, outcome));
+    from: '    exchange.answer(answerTo(metrics, this.id, outcome));',
+    to: `    const answer = () => exchange.answer(answerTo(metrics, this.id, outcome));
     if (Math.random() < 0.02) setTimeout(answer, 10);
     else answer();`,
   },
