@@ -24,9 +24,8 @@ const CLAIM_IDLE_MS = 10_000;
 /** In a backlog, a batch has up to this many times `batchMax` entries: a commit costs the same for many as for few. */
 const BATCHES_AT_ONCE = 8;
 /**
- * Fact: a cycle of read, land and acknowledge costs about the same for 50 events as for one, and any replica may read
- * an event. Choice: without a backlog, READ_INTERVAL_MS pass after a read that returned events, or twice as long if
- * there are several replicas, with jitter so that they take turns. A read that waits for its first event returns it
+ * Fact: a cycle of read, land and acknowledge costs about the same for 50 events as for one. Choice: without a backlog,
+ * READ_INTERVAL_MS pass after a read that returned events. A read that waits for its first event returns it
  * immediately. Effect: `BENCH_CASES=whole make bench`.
  */
 const READ_INTERVAL_MS = 50;
@@ -169,18 +168,12 @@ export class Consumer {
       underWay.add(read);
       if (!this.#backlog) {
         await read;
-        if (this.#hasRead && !this.#backlog) await this.#betweenReads();
+        if (this.#hasRead && !this.#backlog) await this.#options.clock.sleep(READ_INTERVAL_MS, this.#stop.signal);
       } else if (underWay.size === READS_AT_ONCE) await Promise.race(underWay);
     }
     await Promise.all(underWay);
     await Promise.all(this.#checks);
     this.#intake.end();
-  }
-
-  #betweenReads(): Promise<void> {
-    const { reader, clock, random } = this.#options;
-    const intervalMs = reader.replicas > 1 ? 2 * READ_INTERVAL_MS : READ_INTERVAL_MS;
-    return clock.sleep(intervalMs * (0.75 + random.fraction() / 2), this.#stop.signal);
   }
 
   async #read(max: number): Promise<void> {
