@@ -9,6 +9,7 @@ import type { Outcome } from '../lib/ingest/queue.ts';
 import type { RunningServer } from './bench-environment.ts';
 import { CANONICAL_BODY_BYTES, eventBody, idSource } from './load/workload.ts';
 import { WARN } from '../test/support/partition.ts';
+import { eventually } from '../test/support/scope.ts';
 import { SYSTEM } from '../lib/process/clock.ts';
 
 const IN_FLIGHT = 1_000;
@@ -42,15 +43,17 @@ export async function fillQueue(redis: RunningServer, count: number, bytes = CAN
   const connection = new RedisConnection(optionsFor(redis));
   const accepts = SETTINGS.INGEST_BODY_BYTES_MAX.default;
   const [part] = queuePartitions(optionsFor(redis).uri as string, 1, { ...SYSTEM, accepts }) as [QueuePartition];
-  await withConnection(connection, async () => {
-    const queue = new StreamQueue({
-      clock: SYSTEM.clock,
-      part,
-      connection,
-      enqueueTimeoutMs: 30_000,
-      log: createLog('bench', 'error'),
-      durability: WARN,
-    });
+  const queue = new StreamQueue({
+    clock: SYSTEM.clock,
+    part,
+    connection,
+    enqueueTimeoutMs: 30_000,
+    log: createLog('bench', 'error'),
+    durability: WARN,
+  });
+  connection.open();
+  try {
+    await eventually('the queue takes events', async () => (await queue.probe()).available);
     for (let filled = 0; filled < count;) {
       const some = Math.min(IN_FLIGHT, count - filled);
       const outcomes = await Promise.all(
@@ -64,8 +67,9 @@ export async function fillQueue(redis: RunningServer, count: number, bytes = CAN
       if (failed !== undefined) throw new Error(`filling the queue: an event was ${failed}`);
       filled += some;
     }
+  } finally {
     await queue.close();
-  });
+  }
 }
 
 /** Appends the same bodies to a plain stream, which is the minimum that a queue needs. */
