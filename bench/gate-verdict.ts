@@ -143,7 +143,7 @@ function latencyCheck(runs: readonly LatencyRun[], p99MaxMs: number): Check {
   return { outcome: 'too noisy', line: last === undefined ? 'no run at the fixed rate' : told(last) };
 }
 
-/** Noise makes single answers late, so p99 is worse only if every pair of runs on a quiet machine says so. */
+/** Noise never makes an answer earlier, so the best run of each side is compared. */
 function latencyStep(runs: readonly LatencyRun[], base: string): Check {
   const pairs = runs.flatMap(({ p99Ms, baseP99Ms, foreignShare }) =>
     baseP99Ms === undefined || foreignShare > FOREIGN_SHARE_MAX ? [] : { p99Ms, baseP99Ms },
@@ -154,14 +154,12 @@ function latencyStep(runs: readonly LatencyRun[], base: string): Check {
       outcome: 'too noisy',
       line: `${name}: ${pairs.length} of at least ${LATENCY_PAIRS} pairs were undisturbed`,
     };
-  const isWorse = ({ p99Ms, baseP99Ms }: (typeof pairs)[number]): boolean =>
-    p99Ms > P99_STEP_MAX * baseP99Ms && p99Ms - baseP99Ms >= P99_DIFFERENCE_MS;
-  const worse = pairs.filter(isWorse).length;
-  const line =
-    `${name}: ${pairs.map(({ p99Ms, baseP99Ms }) => `${p99Ms.toFixed(0)} / ${baseP99Ms.toFixed(0)} ms`).join(', ')}, ` +
-    `limit ${P99_STEP_MAX} and ${P99_DIFFERENCE_MS} ms`;
-  if (worse === pairs.length) return { outcome: 'worse', line };
-  return { outcome: 2 * worse > pairs.length ? 'too noisy' : 'pass', line };
+  const best = Math.min(...pairs.map(({ p99Ms }) => p99Ms));
+  const bestBase = Math.min(...pairs.map(({ baseP99Ms }) => baseP99Ms));
+  const isWorse = best > P99_STEP_MAX * bestBase && best - bestBase >= P99_DIFFERENCE_MS;
+  const told = pairs.map(({ p99Ms, baseP99Ms }) => `${p99Ms.toFixed(0)} / ${baseP99Ms.toFixed(0)} ms`).join(', ');
+  const line = `${name}: ${told}; the best ones may differ by ${P99_STEP_MAX} times or ${P99_DIFFERENCE_MS} ms`;
+  return { outcome: isWorse ? 'worse' : 'pass', line };
 }
 
 function ratioCheck(name: string, samples: readonly number[], budget: number, unit = 'times its CPU per event'): Check {

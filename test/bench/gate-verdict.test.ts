@@ -77,12 +77,13 @@ describe('the step from the commit before', () => {
   const outcomeOf = (costs: readonly CostRound[], allowed: Budget['steps'] = [], runs = SAME): string =>
     gateVerdict(costs, runs, { ...BUDGET, steps: allowed }, P99_MAX_MS, BASE).outcome;
 
-  it('fails a p99 that is 1.5 times as high in every pair, and passes a difference under 3 ms', () => {
+  it('fails if the best p99 is more than 1.5 times that of the base, and passes a difference under 3 ms', () => {
     const costs = steps(1, 1, 1);
     assert.equal(outcomeOf(costs, [], latencies([18, 8], [17, 8], [16, 8])), 'worse');
     assert.equal(outcomeOf(costs, [], latencies([4, 2], [4, 2], [4, 2])), 'pass');
     assert.equal(outcomeOf(costs, [], latencies([18, 8], [8, 8], [7, 8])), 'pass');
-    assert.equal(outcomeOf(costs, [], latencies([18, 8], [17, 8], [8, 8])), 'too noisy');
+    assert.equal(outcomeOf(costs, [], latencies([18, 8], [17, 8], [8, 8])), 'pass');
+    assert.equal(outcomeOf(costs, [], latencies([14, 13], [13, 6], [12, 5])), 'worse');
   });
 
   it('has no verdict on p99 with fewer than three undisturbed pairs', () => {
