@@ -1,7 +1,7 @@
-// `make bench-gate` compares p99 at a fixed rate (autocannon) with the latency target, and the CPU time and the heap per
-// event with the budget. All are also compared with the gateway of the commit in BENCH_BASE. Every round starts fresh processes.
-// While the verdict is "too noisy", the gate adds rounds, up to ROUNDS_MAX or TIME_MAX_MS. Exit codes: 0 for pass, 1
-// for worse, 3 for no verdict.
+// `make bench-gate` compares p99 at a fixed rate (autocannon) with the latency target, and the CPU time and the heap
+// per event with the budget. All are also compared with the gateway of the commit in BENCH_BASE. Every round starts
+// fresh processes. While the verdict is "too noisy", the gate adds rounds, up to ROUNDS_MAX or TIME_MAX_MS. Exit codes:
+// 0 for pass, 1 for worse, 3 for no verdict.
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -81,7 +81,7 @@ async function check(work: Work, { stream, startMs, end }: Window): Promise<void
   for (let at = `${startMs - 1}-0`; !stopped.aborted;) {
     const readMs = clock.ms();
     const page = await stream.after(at, end);
-    // As in the consumer, an invalid id is none, and the id in the body is used.
+    // The consumer ignores an invalid id, too, and uses the id in the body.
     const entries = page.entries.map((one) => ({ ...one, id: [one.id, namesIn(one.body).id].find(isEventId) }));
     if (entries.length === 0) return;
     at = entries.at(-1)?.entry ?? at;

@@ -55,7 +55,7 @@ export async function replayRows(session: Session, selection: Selection): Promis
   });
 }
 
-/** Puts a row on the queue, and waits until its event has landed or has not. `undefined` if there is no such row. */
+/** Puts a row on the queue, and waits for the outcome. Resolves with `undefined` if the row does not exist. */
 async function replayed(session: Session, name: string, patience: Patience, tally: Tally) {
   const { queue, warehouse } = session;
   const row = patience.isOver ? undefined : await warehouse.quarantineRow(name);

@@ -4,8 +4,9 @@
 // A commit costs the same for many events as for few. In a backlog, `take` therefore waits for `wanted` entries;
 // otherwise it returns whatever has arrived.
 //
-// Invariants: at most READ_AHEAD_BATCHES times `wanted` entries are waiting, being read or being checked. Their bodies use at most
-// BYTES_MAX in all intakes of the process, divided equally. Entries are taken in the order in which they arrived.
+// Invariants: at most READ_AHEAD_BATCHES times `wanted` entries are waiting, being read or being checked. Their bodies
+// use at most BYTES_MAX in all intakes of the process, divided equally. Entries are taken in the order in which they
+// arrived.
 //
 // Redis cannot limit the bytes of a reply, so the first large bodies after small ones may arrive in READS_AT_ONCE reads
 // of `readEntriesMax` entries.
@@ -73,7 +74,7 @@ export class Intake {
     this.#options = options;
   }
 
-  /** Makes the next reads small, because the queue failed, perhaps due to a large read. They double while they are full. */
+  /** Makes the next reads small, because a large read may have failed. They double while they are full. */
   slow(): void {
     this.#readEntries = 1;
   }

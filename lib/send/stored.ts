@@ -1,4 +1,4 @@
-// What the files of a sender have in common: their mode, the form of the bodies in them, and a reader of JSON objects.
+// The mode of a sender's files, the form of the bodies in them, and a reader of JSON objects.
 import { isUtf8 } from 'node:buffer';
 
 export const OWNER_ONLY = 0o600;

@@ -76,7 +76,7 @@ export class Gauge {
     this.#samples = samples;
   }
 
-  /** Reads whether the last probe succeeded, 0 or 1. A scrape starts the next probe, so none runs unless somebody looks. */
+  /** Reads the result of the last probe, 0 or 1. Only a scrape starts a probe. */
   readProbe(probe: () => Promise<unknown>, clock: Clock): void {
     let [startedMs, running, value] = [Number.NEGATIVE_INFINITY, false, undefined as number | undefined];
     this.#samples = () => {

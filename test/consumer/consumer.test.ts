@@ -438,7 +438,7 @@ describe('a consumer whose queue is unavailable', () => {
     let asked = 0;
     const away = (): Promise<never> => {
       asked += 1;
-      return Promise.reject(new Error('there is no connection to the queue'));
+      return Promise.reject(new Error('not connected to the queue'));
     };
     const consumer = new Consumer({
       ...SYSTEM,

@@ -157,7 +157,7 @@ export class Link implements Client {
   }
 
   sendForBytes(command: readonly Argument[]): Promise<RedisBytes> {
-    if (!this.#isReady) return Promise.reject(new NoConnection('there is no connection to the queue'));
+    if (!this.#isReady) return Promise.reject(new NoConnection('not connected to the queue'));
     return new Promise((resolve, reject) => {
       const call: Call = { command, resolve, reject, state: 'sent', lost: this.#isCut };
       this.#calls.push(call);

@@ -70,7 +70,7 @@ export class ReplicatedSender implements Server {
     this.#turn += 1;
     const next = ready[this.#turn % ready.length];
     if (next === undefined)
-      throw new NoConnection(`there is no connection to the queue (${this.#options.connections[0]?.lastError})`);
+      throw new NoConnection(`not connected to the queue (${this.#options.connections[0]?.lastError})`);
     return next;
   }
 }

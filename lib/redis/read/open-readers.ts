@@ -66,7 +66,7 @@ export async function joinReplicas(
   }
 }
 
-/** Tries to register until the deadline. Resolves with true if there is no place. */
+/** Tries to register until the deadline. Resolves with true if all places are taken. */
 async function isFull(
   reader: StreamReader,
   replicasMax: number,

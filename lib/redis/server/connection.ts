@@ -145,7 +145,7 @@ export class RedisConnection {
   }
 
   #offline(): Promise<never> {
-    return Promise.reject(new NoConnection(`there is no connection to the queue (${this.#lastError})`));
+    return Promise.reject(new NoConnection(`not connected to the queue (${this.#lastError})`));
   }
 
   restart(reason: string, waiting = false): void {

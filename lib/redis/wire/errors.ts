@@ -35,7 +35,7 @@ export class NoConnection extends Error {
 export function causeOf(cause: unknown): unknown {
   if (cause instanceof ErrorReply) return new RedisError(cause.message);
   if (cause instanceof ClientOfflineError || cause instanceof ClientClosedError)
-    return new NoConnection('there is no connection to the queue');
+    return new NoConnection('not connected to the queue');
   if (cause instanceof SocketClosedUnexpectedlyError) return new Error('the server closed the connection');
   if (cause instanceof ConnectionTimeoutError) return new Error('the server does not answer');
   if (cause instanceof DisconnectsClientError) return new Error('the connection is closed');

@@ -34,8 +34,8 @@ const BYTES = { typeMapping: { [RESP_TYPES.BLOB_STRING]: Buffer } };
 /** The channel on which Node publishes each socket that this process creates. */
 const SOCKETS = 'net.client.socket';
 
-// Fact: for each new address, `createClient` makes a class with all commands, which takes 20 ms. Choice: one client that
-// never connects is duplicated, which takes 0.1 ms.
+// Fact: for each new address, `createClient` makes a class with all commands, which takes 20 ms. Choice: duplicate one
+// client that never connects, which takes 0.1 ms.
 const TEMPLATE = createClient({
   RESP: 2,
   disableOfflineQueue: true,

@@ -9,7 +9,7 @@ const BYTES_MAX = 65_536;
 const CELL_UNITS_MAX = 300;
 const TAIL_BYTES = 200;
 const TABLE_HEAD = '\n| Severity | Place | Rule | Message |\n| --- | --- | --- | --- |\n';
-const VERDICTS = { 'not-evaluated': '', passed: '✅ passed', warning: '⚠️ warning', failed: '❌ failed' } as const;
+const VERDICTS = { failed: '❌ failed', warning: '⚠️ warning', passed: '✅ passed', 'not-evaluated': '' } as const;
 
 export function* markdownText(report: Report, { links }: ConvertOptions): Generator<string> {
   const head = headOf(report);

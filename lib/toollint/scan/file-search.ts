@@ -73,7 +73,7 @@ async function findStart(root: string, cwd: string, name: string): Promise<Start
   if ((await lstat(absolute).catch(() => undefined)) === undefined) {
     if (named === undefined) throw outside;
     if (isGlob(name) && !isAbsolute(name)) return { kind: 'glob', path: named, absolute: root };
-    throw usageFailure(`there is no file or folder ${name}`);
+    throw usageFailure(`${name}: no such file or folder`);
   }
   try {
     const real = await realpath(absolute);

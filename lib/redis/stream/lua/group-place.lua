@@ -1,5 +1,5 @@
 -- Returns the progress of a consumer group on a stream of this length: the number of unread entries and the first
--- one's name, and the number of pending entries and the first one's name (nil if there is none). After deletions by
+-- one's name, and the number of pending entries and the first one's name (or nil). After deletions by
 -- hand, Redis does not know the number of unread entries ("lag" is nil), so the stream's length is returned as an
 -- upper bound. A missing group has read nothing.
 local function group_place(stream, group, length)
