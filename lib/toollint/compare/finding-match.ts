@@ -3,9 +3,10 @@
 //   1. the same fingerprint: on unchanged lines first, then the nearest to the line to which git says the old one moved
 //   2. the same kind (file, rule, and message with digits masked) in the same changed part of the file, which is git's
 //      hunk; without git, with the same flagged text
-//   3. the same kind anywhere in the file, if the message contains a number: such a finding is about a size, and each
-//      change of a long line or function changes its text. The same flagged text is preferred, then the same hunk,
-//      then the nearest.
+//   3. the same kind anywhere in the file, if the message contains a number, or if its line has most words of a line
+//      that the changes removed. The first kind is about a size, and each change of a long line or function changes
+//      its text; the second moved and was edited. The same flagged text is preferred, then the same hunk, then the
+//      nearest.
 // Each entry matches only once, so one more finding of the same kind is new.
 //
 // The result does not depend on the order of the findings. Occurrence numbers are ignored, because they differ in a
@@ -84,6 +85,8 @@ interface Spot<Owner = unknown> {
   readonly hunks: readonly Hunk[];
   /** True if the message contains a number. */
   readonly isMeasure: boolean;
+  /** The words of its line, if the line is in a changed part. */
+  readonly words: ReadonlySet<string>;
 }
 
 function newSpot(finding: Finding, hunks: readonly Hunk[]): Spot<Finding> {
@@ -95,6 +98,7 @@ function newSpot(finding: Finding, hunks: readonly Hunk[]): Spot<Finding> {
     ...{ owner: finding, text, line, column },
     hunks: inside === undefined ? [] : [inside],
     isMeasure: masked(message) !== message,
+    words: wordsIn(inside === undefined ? undefined : finding.codeSnippet),
   };
 }
 
@@ -106,8 +110,10 @@ function oldSpot(entry: BaselineEntry, hunks: readonly Hunk[]): Spot<BaselineEnt
   const now = line === undefined ? undefined : lineNow(hunks, line);
   if (typeof now === 'number') return { ...spot, line: now };
   const anchor = anchorIn(finding)?.line;
-  const inside = now === undefined ? hunks.filter((hunk) => anchorsIn(hunk.removed).has(anchor)) : [now];
-  return { ...spot, line: inside[0]?.newStart, hunks: inside };
+  const inside = now === undefined ? hunks.filter((hunk) => linesIn(hunk).has(anchor)) : [now];
+  const [first] = inside;
+  const words = wordsIn(first && linesIn(first).get(anchor));
+  return { ...spot, line: first?.newStart, hunks: inside, words };
 }
 
 /** Added to the cost of a pair, which is otherwise a distance in lines and columns. */
@@ -133,7 +139,7 @@ function kindCost(old: Spot, now: Spot, hasChanges: boolean, textOnly: boolean):
   // If the baseline was made from uncommitted changes, the commit does not have the old line.
   const isUncommitted = old.line === undefined && now.hunks.length > 0;
   const isAllowed = textOnly || !hasChanges ? isSameText : isSameHunk || (isSameText && isUncommitted);
-  if (!isAllowed && (textOnly || !now.isMeasure)) return undefined;
+  if (!isAllowed && (textOnly || !(now.isMeasure || isSimilar(old.words, now.words)))) return undefined;
   return (isSameText ? 0 : OTHER_TEXT) + (isSameHunk ? 0 : OTHER_HUNK) + distance(old, now);
 }
 
@@ -157,10 +163,19 @@ function cheapest<Old, Now>(before: readonly Spot<Old>[], now: readonly Spot<Now
     .filter(([old, one]) => !used.has(old) && !used.has(one) && used.add(old).add(one));
 }
 
-const anchors = new WeakMap<readonly string[], ReadonlySet<string | undefined>>();
+const removedLines = new WeakMap<Hunk, ReadonlyMap<string | undefined, string>>();
 
-function anchorsIn(lines: readonly string[]): ReadonlySet<string | undefined> {
-  const known = anchors.get(lines) ?? new Set(lines.map(lineAnchor));
-  anchors.set(lines, known);
+/** Returns the removed lines by their anchors. */
+function linesIn(hunk: Hunk): ReadonlyMap<string | undefined, string> {
+  const known = removedLines.get(hunk) ?? new Map(hunk.removed.map((line) => [lineAnchor(line), line]));
+  removedLines.set(hunk, known);
   return known;
+}
+
+const wordsIn = (line = '') => new Set(line.match(/[\p{L}\p{N}_$]+/gu));
+
+/** More than two thirds: two declarations or calls of different names share fewer. */
+function isSimilar(one: ReadonlySet<string>, other: ReadonlySet<string>): boolean {
+  const common = [...one].filter((word) => other.has(word)).length;
+  return 3 * common > one.size + other.size;
 }

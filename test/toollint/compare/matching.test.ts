@@ -143,6 +143,20 @@ describe('matching', () => {
     assert.deepEqual(matched([bare], [on('var a; y();', 3, 1, 6)], changed(...uncommitted)).counts, [0, 1, 0]);
   });
 
+  it('knows a finding whose line moved to another hunk and was edited, but no copy and no other line', () => {
+    const OLD = 'var method = req.method.toLowerCase();';
+    const lineOf = (text: string, line: number) => Object.assign(on(text, line), { codeSnippet: text });
+    const hunks = [hunk(3, 1, 3, 0, [OLD]), hunk(30, 0, 29, 9)];
+    const bare = { ...on(OLD, 3), location: { scope: 'file' as const, path: 'src/app.ts' } };
+    for (const before of [on(OLD, 3), bare]) {
+      const countsOf = (...now: Finding[]) => matched([before], now, changed(...hunks)).counts;
+      assert.deepEqual(countsOf(lineOf('var method = req.method;', 31)), [0, 1, 0]);
+      assert.deepEqual(countsOf(lineOf('var method = req.method;', 31), lineOf(OLD, 32)), [1, 1, 0]);
+      assert.deepEqual(countsOf(lineOf('var method = req.method;', 50)), [1, 0, 1], 'an unchanged line');
+      assert.deepEqual(countsOf(lineOf("var path = require('path').join;", 31)), [1, 0, 1]);
+    }
+  });
+
   it('makes a parse error new unless it was accepted', () => {
     const own = sampleFinding({ ruleId: 'PARSE-ERROR', severity: 'error' });
     assert.deepEqual(matched([own], [own]).counts, [1, 0, 1]);
