@@ -71,7 +71,7 @@ export class Authority {
     for (const connection of connections) {
       const { context, clientCertificate: client } = connection;
       context.judged = undefined;
-      if (client !== undefined && client.fault === undefined && !trust.keeps(client.certificate, context.trust, now)) {
+      if (client && client.fault === undefined && trust.untilMs(client.certificate, context.trust, now) <= now) {
         connection.retire();
         closed.push(connection);
       } else context.trust = trust;

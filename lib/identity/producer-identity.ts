@@ -53,18 +53,17 @@ export function clientIdentity(
   if (client === undefined) return unauthenticated('a client certificate is required');
   const { certificate, fault } = client;
   if (fault !== undefined) return unauthenticated(`the client certificate is not accepted (${fault})`);
-  // When a TLS session is resumed an hour later, OpenSSL repeats the verdict of the first handshake. Everything that
-  // time and reloads can change is therefore checked again here.
-  const kept = trust === accepted || trust.keeps(certificate, accepted, nowMs);
-  const verdict = trust.judge(certificate, nowMs);
-  if (!verdict.trusted) return unauthenticated(`the client certificate is not accepted (${verdict.why})`);
-  if (!kept) return unauthenticated('the accepted authorities have changed since the handshake: connect again');
+  const untilMs = trust.untilMs(certificate, accepted, nowMs);
+  if (untilMs <= nowMs)
+    return unauthenticated(
+      'the client certificate is not accepted: it or one of its authorities has expired, or was revoked or replaced',
+    );
   const names = alternativeNames(certificate.subjectAltName ?? '');
   const producer = producerName(names, certificate);
   if (producer === undefined) return unauthenticated('the client certificate names no producer');
   if (Buffer.byteLength(producer) > NAME_BYTES_MAX)
     return unauthenticated(`the client certificate's name for the producer is longer than ${NAME_BYTES_MAX} bytes`);
-  return { certificate, producer, uris: names.uris, untilMs: verdict.untilMs };
+  return { certificate, producer, uris: names.uris, untilMs };
 }
 
 export const audienceMissing = (producer: string, audience: string, untilMs: number): Verdict => ({

@@ -6,8 +6,8 @@ import { createPrivateKey, hash, X509Certificate } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { createSecureContext, type SecureContextOptions } from 'node:tls';
 import { ClientTrust } from './client-trust.ts';
-import { nameOf, readRevocationList, type RevocationList } from './revocation-list.ts';
-import { trialFault, type TrialFault } from './trial.ts';
+import { nameOf, readRevocationList } from './revocation-list.ts';
+import { trialFaults, type TrialFault } from './trial.ts';
 import type { Clock } from '../process/clock.ts';
 import { errno } from '../process/env.ts';
 import { messageOf } from '../process/message-of.ts';
@@ -46,6 +46,9 @@ const place = (files: TlsFiles, file: keyof TlsFiles): string => `${KEYS[file]}=
 
 const refused = (message: string): StartFailure => new StartFailure(EXIT.configuration, message);
 
+/** Faults that time or the lists intend. All others mean that the files do not work together. */
+const INTENDED = new Set(['CERT_HAS_EXPIRED', 'CERT_NOT_YET_VALID', 'CRL_HAS_EXPIRED', 'CERT_REVOKED']);
+
 /** Rejects with a StartFailure that names each file that cannot be read, or else the first file that cannot be used. */
 export async function loadTlsMaterial(files: TlsFiles, nowMs: number): Promise<TlsMaterial> {
   const [own, keyBlocks, authorities, listBlocks] = await allStarted([
@@ -59,26 +62,26 @@ export async function loadTlsMaterial(files: TlsFiles, nowMs: number): Promise<T
   const ca = authorities.blocks.join('');
   // Node uses only the first list in a string, so each list is a string of its own.
   const context: SecureContextOptions = { cert, key, ca, ...(listBlocks && { crl: listBlocks }) };
-  assertUsable(context, files, authorities.blocks);
-  // OpenSSL compares a key only with a certificate of the same kind.
-  if (own.certificates[0]?.checkPrivateKey(createPrivateKey(key)) !== true)
-    throw refused(`${place(files, 'cert')}, ${place(files, 'key')}: the key belongs to another certificate`);
+  assertUsable(context, files, own.certificates, authorities.blocks);
   const later = own.certificates.find(({ validFromDate }) => validFromDate.getTime() > nowMs);
   if (later !== undefined) {
     const from = later.validFromDate.toISOString();
     throw refused(`${place(files, 'cert')}: the certificate of ${nameOf(later)} is valid only from ${from} on`);
   }
-  const lists = (listBlocks ?? []).map((pem) => revocationList(pem, files, authorities.certificates));
+  const lists = (listBlocks ?? []).map((pem) =>
+    usable(files, 'clientCrl', () => readRevocationList(pem, authorities.certificates)),
+  );
   const trust = new ClientTrust(authorities.certificates, lists);
-  const fault = await trialFault({ cert, key, lists, authorities: trust.authorities }, nowMs);
-  if (fault !== undefined) throw refused(faultText(fault, files, trust.authorities));
+  const faults = await trialFaults({ cert, key, lists, authorities: trust.authorities }, nowMs);
+  const texts = faults.map((fault) => faultText(fault, files, trust.authorities));
+  const broken = faults.findIndex(({ code }) => !INTENDED.has(code));
+  if (broken >= 0) throw refused(texts[broken] ?? '');
   const listMs = trust.listExpiryMs(nowMs);
-  const unusable = unusableAuthorities(files, trust, nowMs);
-  const noneLeft = unusable.length === trust.authorities.length ? unusable.join('\n') : undefined;
+  const noneLeft = faults.length === trust.authorities.length ? texts.join('\n') : undefined;
   return {
     context,
     trust,
-    warnings: noneLeft === undefined ? [...unusable, ...sharedNames(files, trust.authorities)] : [],
+    warnings: noneLeft === undefined ? [...texts, ...sharedNames(files, trust.authorities)] : [],
     expired: earliest(own.certificates) < nowMs ? `${place(files, 'cert')}: it has expired` : noneLeft,
     trustDigest: hash('sha256', JSON.stringify([ca, listBlocks])),
     expiry: [
@@ -109,37 +112,33 @@ async function pemBlocks(files: TlsFiles, file: keyof TlsFiles, label: RegExp, w
 
 async function certificatesIn(files: TlsFiles, file: 'cert' | 'clientCa') {
   const blocks = await pemBlocks(files, file, /^(?:TRUSTED |X509 )?CERTIFICATE$/, 'a certificate');
+  return { blocks, certificates: blocks.map((block) => usable(files, file, () => new X509Certificate(block))) };
+}
+
+/** Returns the result. If it fails, throws a StartFailure that names the file. */
+function usable<T>(files: TlsFiles, file: keyof TlsFiles, read: () => T): T {
   try {
-    return { blocks, certificates: blocks.map((block) => new X509Certificate(block)) };
+    return read();
   } catch (cause) {
-    throw refused(`${place(files, file)}: a certificate in it cannot be read (${messageOf(cause)})`);
+    throw refused(`${place(files, file)}: it cannot be used (${messageOf(cause)})`);
   }
 }
 
 /** Throws a StartFailure that names the first file that OpenSSL refuses, or the two files that do not match. */
-function assertUsable(context: SecureContextOptions, files: TlsFiles, authorities: readonly string[]): void {
-  const { cert, key, ca, crl } = context;
-  const assertTaken = (name: string, options: SecureContextOptions, why = 'the file cannot be used'): void => {
-    try {
-      createSecureContext(options);
-    } catch (cause) {
-      throw refused(`${name}: ${why} (${messageOf(cause)})`);
-    }
-  };
-  assertTaken(place(files, 'cert'), { cert });
-  assertTaken(place(files, 'key'), { key });
-  assertTaken(`${place(files, 'cert')}, ${place(files, 'key')}`, { cert, key }, 'the files do not work together');
+function assertUsable(
+  { cert, key, ca, crl }: SecureContextOptions,
+  files: TlsFiles,
+  [own]: readonly X509Certificate[],
+  authorities: readonly string[],
+): void {
+  usable(files, 'cert', () => createSecureContext({ cert }));
+  const privateKey = usable(files, 'key', () => createPrivateKey(String(key)));
+  if (own?.checkPrivateKey(privateKey) !== true)
+    throw refused(`${place(files, 'cert')}, ${place(files, 'key')}: the key belongs to another certificate`);
+  usable(files, 'key', () => createSecureContext({ cert, key }));
   // OpenSSL checks the strength of keys in certificates of its own at this time, and of authorities in handshakes.
-  for (const one of authorities) assertTaken(place(files, 'clientCa'), { cert: one });
-  assertTaken(place(files, crl === undefined ? 'clientCa' : 'clientCrl'), { ca, crl });
-}
-
-function revocationList(pem: string, files: TlsFiles, authorities: readonly X509Certificate[]): RevocationList {
-  try {
-    return readRevocationList(pem, authorities);
-  } catch (cause) {
-    throw refused(`${place(files, 'clientCrl')}: ${messageOf(cause)}`);
-  }
+  for (const one of authorities) usable(files, 'clientCa', () => createSecureContext({ cert: one }));
+  usable(files, crl === undefined ? 'clientCa' : 'clientCrl', () => createSecureContext({ ca, crl }));
 }
 
 function faultText({ authority, code }: TrialFault, files: TlsFiles, authorities: readonly X509Certificate[]): string {
@@ -150,7 +149,7 @@ function faultText({ authority, code }: TrialFault, files: TlsFiles, authorities
   return (
     `${place(files, ofList ? 'clientCrl' : 'clientCa')}: OpenSSL refuses every producer of ${nameOf(authority)} (${code})` +
     (ofList ? ': every authority needs a current revocation list' : '') +
-    (isShared ? `; another authority has this name, so each ${advice}` : '')
+    (isShared && !INTENDED.has(code) ? `; another authority has this name, so each ${advice}` : '')
   );
 }
 
@@ -161,17 +160,6 @@ export function tlsReloadable(files: TlsFiles, clock: Clock): Promise<Reloadable
     // At startup, expired files are accepted, because the process has no better ones.
     if (lastGood !== undefined && material.expired !== undefined) throw refused(material.expired);
     return material;
-  });
-}
-
-/** Returns a message for each authority whose producers are refused at this time. */
-function unusableAuthorities(files: TlsFiles, trust: ClientTrust, nowMs: number): string[] {
-  return trust.unusable(nowMs).map(({ authority, why }) => {
-    const ofList = why === 'no_current_revocation_list';
-    const what = ofList ? `the list of ${nameOf(authority)}` : nameOf(authority);
-    const begins = authority.validFromDate.getTime() > nowMs;
-    const state = why === 'revoked' ? 'is revoked' : begins ? 'is not valid yet' : 'has expired';
-    return `${place(files, ofList ? 'clientCrl' : 'clientCa')}: ${what} ${state}, so its producers are refused`;
   });
 }
 

@@ -8,7 +8,7 @@ import { generateKeyPairSync, sign, type KeyObject, type X509Certificate } from 
 import { duplexPair } from 'node:stream';
 import { connect, createServer, type ConnectionOptions, type Server, type TLSSocket } from 'node:tls';
 import { errno } from '../process/env.ts';
-import { certificateFields, der, derOf, elements, inside, pemOf, signedParts, TAG } from './der.ts';
+import { der, derOf, elements, inside, signedParts, TAG, type Element } from './der.ts';
 
 /** OpenSSL's name for the reason why it refuses the server certificate, or what the authority signed. */
 export interface TrialFault {
@@ -25,28 +25,27 @@ export interface TrialFiles {
   readonly lists: readonly { readonly pem: string; readonly authority: X509Certificate }[];
 }
 
-interface Keys {
-  readonly publicKey: KeyObject;
-  readonly privateKey: KeyObject;
-}
+type Keys = Readonly<Record<'publicKey' | 'privateKey', KeyObject>>;
 
 /** The DER of the algorithm ecdsa-with-SHA256. */
 const ALGORITHM = Buffer.from('300a06082a8648ce3d040302', 'hex');
-const BASIC_CONSTRAINTS = '551d13';
-const SUBJECT_KEY_IDENTIFIER = '551d0e';
+/** The DER of object identifiers (RFC 5280, section 4.2.1). */
+const BASIC_CONSTRAINTS = Buffer.from('0603551d13', 'hex');
+const SUBJECT_KEY_IDENTIFIER = Buffer.from('0603551d0e', 'hex');
 const AUTHORITY_KEY_IDENTIFIER = Buffer.from('0603551d23', 'hex');
-/** Faults that end or begin with time, or that the lists intend. The others mean that the files do not work. */
-const INTENDED = new Set(['CERT_HAS_EXPIRED', 'CERT_NOT_YET_VALID', 'CRL_HAS_EXPIRED', 'CERT_REVOKED']);
+/** Places in the fields of a certificate, and in those of a list. */
+const [ALGORITHM_AT, SUBJECT_AT, PUBLIC_KEY_AT] = [2, 5, 6] as const;
+const LIST_ALGORITHM_AT = 1;
 const YEAR_MS = 365 * 24 * 60 * 60 * 1000;
 
 const newKeys = (): Keys => generateKeyPairSync('ec', { namedCurve: 'P-256' });
 const spki = ({ publicKey }: Pick<Keys, 'publicKey'>): Buffer => publicKey.export({ type: 'spki', format: 'der' });
 
-/** Returns the first fault that OpenSSL finds. Authorities that are not valid now are not tried. */
-export async function trialFault(files: TrialFiles, nowMs: number): Promise<TrialFault | undefined> {
+/** Returns the faults that OpenSSL finds: one in the server certificate, or those of authorities. */
+export async function trialFaults(files: TrialFiles, nowMs: number): Promise<TrialFault[]> {
   const { cert, key, authorities, lists } = files;
-  const ofServer = (await verdicts(createServer({ cert, key }), { ca: cert, allowPartialTrustChain: true })).ofServer;
-  if (ofServer !== undefined) return { authority: undefined, code: ofServer };
+  const { ofServer } = await verdicts(createServer({ cert, key }), { ca: cert, allowPartialTrustChain: true });
+  if (ofServer !== undefined && ofServer !== 'CERT_HAS_EXPIRED') return [{ authority: undefined, code: ofServer }];
   const keys = new Map<string, Keys>();
   const keysOf = (authority: X509Certificate): Keys => {
     const id = spki(authority).toString('base64');
@@ -54,26 +53,35 @@ export async function trialFault(files: TrialFiles, nowMs: number): Promise<Tria
     keys.set(id, made);
     return made;
   };
-  const copies = new Map(authorities.map((one) => [one, copyOf(one, authorities, keysOf)]));
-  const server = createServer({
-    ...{ cert, key, ca: [...copies.values()], requestCert: true, rejectUnauthorized: false },
-    ...(lists.length > 0 && { crl: lists.map(({ pem, authority }) => listCopy(pem, keysOf(authority))) }),
+  const copies = authorities.map((one) => {
+    const issuer = [one, ...authorities].find((other) => one.checkIssued(other) && one.verify(other.publicKey));
+    const copy = certificateFields(one)
+      .with(ALGORITHM_AT, ALGORITHM)
+      .with(PUBLIC_KEY_AT, spki(keysOf(one)));
+    return signed('CERTIFICATE', copy, issuer === undefined ? newKeys() : keysOf(issuer));
   });
-  for (const [authority, copy] of copies) {
-    if (nowMs < authority.validFromDate.getTime() || nowMs >= authority.validToDate.getTime()) continue;
+  const crl = lists.map(({ pem, authority }) => {
+    const copy = fieldsOf(derOf(pem), TAG.integer).with(LIST_ALGORITHM_AT, ALGORITHM);
+    return signed('X509 CRL', copy, keysOf(authority));
+  });
+  const trusting = { cert, key, ca: copies, ...(crl.length > 0 && { crl }) };
+  const server = createServer({ ...trusting, requestCert: true, rejectUnauthorized: false });
+  const faultOf = async (authority: X509Certificate, copy = ''): Promise<string | undefined> => {
+    if (nowMs >= authority.validToDate.getTime()) return 'CERT_HAS_EXPIRED';
+    if (nowMs < authority.validFromDate.getTime()) return 'CERT_NOT_YET_VALID';
     const own = keysOf(authority);
     const leafKeys = newKeys();
-    let { ofClient: code } = await verdicts(server, client(leafOf(authority, own, leafKeys, nowMs), leafKeys));
+    const { ofClient } = await verdicts(server, client(leafOf(authority, own, leafKeys, nowMs), leafKeys));
+    if (ofClient === undefined || claimsAuthority(authority)) return ofClient;
     // A producer's own certificate may be in the file instead of its authority.
-    if (code !== undefined && !claimsAuthority(authority)) code = (await verdicts(server, client(copy, own))).ofClient;
-    if (code !== undefined) return { authority, code };
+    return (await verdicts(server, client(copy, own))).ofClient;
+  };
+  const faults: TrialFault[] = [];
+  for (const [at, authority] of authorities.entries()) {
+    const code = await faultOf(authority, copies[at]);
+    if (code !== undefined) faults.push({ authority, code });
   }
-  return undefined;
-}
-
-function claimsAuthority({ raw }: X509Certificate): boolean {
-  const constraints = certificateFields(raw).extensions.find(({ id }) => id === BASIC_CONSTRAINTS)?.value;
-  return constraints !== undefined && inside(elements(constraints)[0])[0]?.tag === TAG.boolean;
+  return faults;
 }
 
 const client = (cert: string, { privateKey }: Keys): ConnectionOptions => ({
@@ -81,10 +89,7 @@ const client = (cert: string, { privateKey }: Keys): ConnectionOptions => ({
   key: privateKey.export({ type: 'pkcs8', format: 'pem' }),
 });
 
-/**
- * Connects in memory. Returns the faults that OpenSSL finds in both certificates, without the intended ones. A failed
- * handshake is a fault of both.
- */
+/** Connects in memory. Returns the faults that OpenSSL finds in both certificates. A failed handshake is one of both. */
 async function verdicts(server: Server, options: ConnectionOptions) {
   const [near, far] = duplexPair();
   const { promise: secured, resolve, reject } = Promise.withResolvers<TLSSocket>();
@@ -95,10 +100,8 @@ async function verdicts(server: Server, options: ConnectionOptions) {
   server.emit('connection', far);
   try {
     const accepted = await secured;
-    const faultOf = ({ authorized, authorizationError }: TLSSocket): string | undefined => {
-      const code = String(authorizationError);
-      return authorized || INTENDED.has(code) ? undefined : code;
-    };
+    const faultOf = ({ authorized, authorizationError }: TLSSocket): string | undefined =>
+      authorized ? undefined : String(authorizationError);
     const both = { ofServer: faultOf(socket), ofClient: faultOf(accepted) };
     accepted.destroy();
     return both;
@@ -111,53 +114,50 @@ async function verdicts(server: Server, options: ConnectionOptions) {
   }
 }
 
+/**
+ * Returns the fields of a certificate or of a list (RFC 5280, sections 4.1 and 5.1). The version is optional in both;
+ * the first field is empty if it is missing.
+ */
+function fieldsOf(signed: Buffer, versionTag: number): Buffer[] {
+  const fields = inside(signedParts(signed)[0]);
+  return [...(fields[0]?.tag === versionTag ? [] : [Buffer.alloc(0)]), ...fields.map(({ raw }) => raw)];
+}
+
+const certificateFields = ({ raw }: X509Certificate): Buffer[] => fieldsOf(raw, 0xa0);
+
 function signed(label: string, fields: readonly Uint8Array[], { privateKey }: Keys): string {
   const body = der(TAG.sequence, ...fields);
   const signature = der(TAG.bits, Buffer.of(0), sign('sha256', body, privateKey));
-  return pemOf(label, der(TAG.sequence, body, ALGORITHM, signature));
+  const whole = der(TAG.sequence, body, ALGORITHM, signature).toString('base64');
+  return `-----BEGIN ${label}-----\n${whole.replaceAll(/.{1,64}/g, '$&\n')}-----END ${label}-----\n`;
 }
 
-function copyOf(
-  authority: X509Certificate,
-  authorities: readonly X509Certificate[],
-  keysOf: (authority: X509Certificate) => Keys,
-): string {
-  const { fields, from } = certificateFields(authority.raw);
-  const issuer = authorities.find((one) => authority.checkIssued(one) && authority.verify(one.publicKey));
-  const copy = fields
-    .map(({ raw }) => raw)
-    .with(from + 1, ALGORITHM)
-    .with(from + 5, spki(keysOf(authority)));
-  return signed('CERTIFICATE', copy, issuer === undefined ? newKeys() : keysOf(issuer));
+/** Returns the value of an extension of a certificate. */
+function extensionOf(certificate: X509Certificate, id: Buffer): Element | undefined {
+  const list = certificateFields(certificate).find((field) => field[0] === 0xa3);
+  const extensions = list === undefined ? [] : inside(inside(elements(list)[0])[0]).map(inside);
+  const value = extensions.find(([type]) => type?.raw.equals(id) === true)?.at(-1);
+  return inside(value)[0];
 }
 
-function listCopy(pem: string, keys: Keys): string {
-  const fields = inside(signedParts(derOf(pem))[0]);
-  const at = fields[0]?.tag === TAG.integer ? 1 : 0;
-  return signed('X509 CRL', fields.map(({ raw }) => raw).with(at, ALGORITHM), keys);
-}
+const claimsAuthority = (certificate: X509Certificate): boolean =>
+  inside(extensionOf(certificate, BASIC_CONSTRAINTS))[0]?.tag === TAG.boolean;
 
 /** Issues a certificate without names, so that no name constraints apply to it. */
-function leafOf({ raw }: X509Certificate, issuer: Keys, own: Keys, nowMs: number): string {
-  const { subject, extensions } = certificateFields(raw);
+function leafOf(authority: X509Certificate, issuer: Keys, own: Keys, nowMs: number): string {
   const time = (ms: number): Buffer =>
-    der(TAG.generalizedTime, Buffer.from(`${new Date(ms).toISOString().replaceAll(/\D/g, '').slice(0, 14)}Z`));
-  const identifier = extensions.find(({ id }) => id === SUBJECT_KEY_IDENTIFIER)?.value;
-  const [keyId] = identifier === undefined ? [] : elements(identifier);
+    der(TAG.time, Buffer.from(`${new Date(ms).toISOString().replaceAll(/\D/g, '').slice(0, 14)}Z`));
+  const keyId = extensionOf(authority, SUBJECT_KEY_IDENTIFIER)?.content;
+  const identifier = keyId && der(TAG.octets, der(TAG.sequence, der(0x80, keyId)));
   const fields = [
     der(0xa0, der(TAG.integer, Buffer.of(2))),
     der(TAG.integer, Buffer.of(0x40), spki(own).subarray(-15)),
     ALGORITHM,
-    subject?.raw ?? Buffer.alloc(0),
+    certificateFields(authority)[SUBJECT_AT] ?? Buffer.alloc(0),
     der(TAG.sequence, time(nowMs - YEAR_MS), time(nowMs + YEAR_MS)),
     der(TAG.sequence),
     spki(own),
-    ...(keyId === undefined ? [] : [identifiedBy(keyId.content)]),
+    ...(identifier ? [der(0xa3, der(TAG.sequence, der(TAG.sequence, AUTHORITY_KEY_IDENTIFIER, identifier)))] : []),
   ];
   return signed('CERTIFICATE', fields, issuer);
 }
-
-const identifiedBy = (keyId: Buffer): Buffer => {
-  const value = der(TAG.octets, der(TAG.sequence, der(0x80, keyId)));
-  return der(0xa3, der(TAG.sequence, der(TAG.sequence, AUTHORITY_KEY_IDENTIFIER, value)));
-};

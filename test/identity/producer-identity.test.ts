@@ -110,7 +110,7 @@ describe('a client is unauthenticated', () => {
       [refused(certificate, 'CERT_REVOKED'), 'the client certificate is not accepted (CERT_REVOKED)'],
       [
         refused(certificate, undefined, new ClientTrust([], [])),
-        'the accepted authorities have changed since the handshake: connect again',
+        'the client certificate is not accepted: it or one of its authorities has expired, or was revoked or replaced',
       ],
     ] as const)
       assert.deepEqual(verdict, unauthenticated(detail));

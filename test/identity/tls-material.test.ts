@@ -44,8 +44,7 @@ const withList = async (text: string | Promise<string>): Promise<TlsFiles> => ({
 });
 
 function judged({ trust }: TlsMaterial, { certificate }: { readonly certificate: string }): string {
-  const verdict = trust.judge(new X509Certificate(certificate), Date.now());
-  return verdict.trusted ? 'trusted' : verdict.why;
+  return trust.untilMs(new X509Certificate(certificate), trust, Date.now()) > Date.now() ? 'trusted' : 'refused';
 }
 
 async function refusal(files: TlsFiles): Promise<string> {
@@ -168,7 +167,7 @@ describe('TLS files that change', () => {
     };
     writeFileSync(files.clientCrl, await root.revocationList([revoked.serial]));
     assert.equal(await reload(), true);
-    assert.equal(judged(material.value, revoked), 'revoked');
+    assert.equal(judged(material.value, revoked), 'refused');
     writeFileSync(files.cert, earlier.certificate);
     assert.equal(await reload(), false, 'the key belongs to the other certificate');
     writeFileSync(files.key, earlier.key);
@@ -181,7 +180,7 @@ describe('TLS files that change', () => {
     assert.equal(lines.at(-1)?.['reason'], `INGEST_TLS_CERT=${JSON.stringify(files.cert)}: it has expired`);
     rmSync(files.clientCrl);
     assert.equal(await reload(), false, 'a missing list does not admit the revoked again');
-    assert.equal(judged(material.value, revoked), 'revoked');
+    assert.equal(judged(material.value, revoked), 'refused');
   });
 });
 
@@ -232,7 +231,7 @@ describe('revocation lists', () => {
       clientCa: write('two.pem', root.certificate + second.certificate),
     });
     assert.equal((material.context.crl as string[]).length, 2, 'node reads one list of a string');
-    assert.deepEqual([judged(material, good), judged(material, revoked)], ['trusted', 'revoked']);
+    assert.deepEqual([judged(material, good), judged(material, revoked)], ['trusted', 'refused']);
     assert.deepEqual(material.expiry[2], { file: 'crl', atMs: due.getTime() });
   });
 
@@ -269,7 +268,7 @@ describe('revocation lists', () => {
       clientCa: write('small.pem', authority.toString('pem')),
     });
     for (const number of numbers)
-      assert.equal(judged(material, { certificate: (await issue(number)).toString('pem') }), 'revoked', number);
+      assert.equal(judged(material, { certificate: (await issue(number)).toString('pem') }), 'refused', number);
     for (const number of ['06', '10', 'f0', '08', '01ff', '01'])
       assert.equal(judged(material, { certificate: (await issue(number)).toString('pem') }), 'trusted', number);
   });
