@@ -7,7 +7,7 @@ TESTS ?=
 CONCURRENCY ?= 6
 
 .DEFAULT_GOAL := help
-.PHONY: status-picture installed-test help setup checks sarif-check settings prometheus-rule dev-cert redis postgres ingest-run ingest-test ingest-test-long test together apart lint format format-check report typecheck campaign simulate soak fuzz rolling-restart fail-over image-test snippets runtimes browser-test package bench bench-gate bench-gate-check
+.PHONY: status-picture installed-test help setup checks sarif-check settings prometheus-rule dev-cert redis postgres ingest-run ingest-test ingest-test-long test together waiting apart lint format format-check report typecheck campaign simulate soak fuzz rolling-restart fail-over image-test snippets runtimes browser-test package bench bench-gate bench-gate-check
 
 help: ## print the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)$$/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-24s %s\n", $$1, $$2 }'
@@ -65,13 +65,18 @@ COMPILED := node_modules/.cache/compile
 $(COMPILED): | $(INSTALLED)
 	@for program in gateway consumer admin; do bin/ingest-$$program --version >/dev/null & done; wait
 test: setup postgres $(COMPILED) ## run the tests without the list of failures; TESTS='test/http/*.test.ts' selects files
-	@$(if $(TESTS),$(RUN_TESTS) $(NOT_LONG) $(TESTS),$(MAKE) --no-print-directory -j2 together apart)
-# A case that times out leaves handles open, so the shared process is forced to exit after its last test. The others run
+	@$(if $(TESTS),$(RUN_TESTS) $(NOT_LONG) $(TESTS),$(MAKE) --no-print-directory -j3 together waiting apart)
+# A case that times out leaves handles open, so a shared process is forced to exit after its last test. The others run
 # hooks after it, so only a watchdog ends them.
+# The cases of a shared process run one after the other. Those of test/admin often wait, so they have a process of their
+# own. Both are on the critical path, so the others leave them the processor.
+RUN_TOGETHER = $(RUN_TESTS) $(NOT_LONG) --test-isolation=none --test-force-exit
 together:
-	@$(RUN_TESTS) $(NOT_LONG) --test-isolation=none --test-force-exit $(TOGETHER)
+	@$(RUN_TOGETHER) $(filter-out test/admin/%,$(TOGETHER))
+waiting:
+	@$(RUN_TOGETHER) $(filter test/admin/%,$(TOGETHER))
 apart:
-	@timeout 900 $(RUN_TESTS) $(NOT_LONG) $(APART)
+	@timeout 900 nice -n 4 $(RUN_TESTS) $(NOT_LONG) $(APART)
 
 ingest-test-long: setup postgres ## run the long tests (nightly and before a release): files *.long.ts, and cases with the tag
 	@rm -f $(FAILURES); failed=; $(RUN_TESTS) 'test/**/*.long.ts' || failed=1; \

@@ -4,6 +4,10 @@ import { chmodSync, chownSync, renameSync, symlinkSync, writeFileSync } from 'no
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { before, describe, it } from 'node:test';
+import { withRunning } from '../../bin/state-folder.ts';
+import { readCommandLine, type CommandLine } from '../../lib/admin/command-line.ts';
+import { readAdminConfig } from '../../lib/admin/config.ts';
+import type { Environment } from '../../lib/process/env.ts';
 import { environment } from '../support/gateway.ts';
 import type { ServerStatus } from '../../lib/ingest/queue-admin.ts';
 import { Program } from '../support/program.ts';
@@ -86,34 +90,39 @@ describe('the settings of ingest-admin', () => {
     await warehouse.prepare();
     await warehouse.close();
   });
-  const missing = (err: string): string[] =>
-    [...err.matchAll(/(INGEST_\w+_URI): is required/g)].map(([, key = '']) => key);
 
   it('are only those of the sides that a command uses', async () => {
-    const none = { uri: '' };
-    const queueAlone = new Admin(redis, none);
-    const warehouseAlone = new Admin(none, store);
-    const neither = new Admin(none, none);
-    for (const [admin, code, keys, ...line] of [
-      [queueAlone, 0, '', 'tail', '-n', '1'],
-      [queueAlone, 2, 'INGEST_WAREHOUSE_URI', 'tail', '-n', '1', '--bodies'],
-      [queueAlone, 0, '', 'status'],
-      [queueAlone, 2, 'INGEST_WAREHOUSE_URI', 'erase', 'one', '--yes'],
-      [queueAlone, 2, 'INGEST_WAREHOUSE_URI', 'reconcile'],
-      [queueAlone, 2, 'INGEST_WAREHOUSE_URI', 'quarantine', 'list'],
-      [warehouseAlone, 0, '', 'status'],
-      [warehouseAlone, 1, '', 'quarantine', 'list'],
-      [warehouseAlone, 1, '', 'quarantine', 'drop', '--all', '--yes'],
-      [warehouseAlone, 2, 'INGEST_QUEUE_URI', 'quarantine', 'replay', '--all', '--yes'],
-      [warehouseAlone, 2, 'INGEST_QUEUE_URI', 'tail'],
-      [neither, 2, 'INGEST_QUEUE_URI,INGEST_WAREHOUSE_URI', 'status'],
-    ] as const) {
-      const ended = await admin.run(...line);
-      assert.deepEqual([ended.code, missing(ended.err).join()], [code, keys], `${line.join(' ')}: ${ended.err}`);
-    }
-    const { queue, warehouse } = await queueAlone.json<Status>(0, 'status');
+    const queueAlone = { INGEST_QUEUE_URI: redis.uri };
+    const warehouseAlone = { INGEST_WAREHOUSE_URI: store.uri };
+    const missing = (env: Environment, line: string): string => {
+      const { uses } = readCommandLine(line.split(' '), 0) as CommandLine;
+      const { problems } = readAdminConfig(env, uses).report;
+      return problems.map((problem) => /^(INGEST_\w+): is required/.exec(problem)?.[1]).join();
+    };
+    for (const [env, keys, line] of [
+      [queueAlone, '', 'tail -n 1'],
+      [queueAlone, 'INGEST_WAREHOUSE_URI', 'tail -n 1 --bodies'],
+      [queueAlone, '', 'status'],
+      [queueAlone, 'INGEST_WAREHOUSE_URI', 'erase one --yes'],
+      [queueAlone, 'INGEST_WAREHOUSE_URI', 'reconcile'],
+      [queueAlone, 'INGEST_WAREHOUSE_URI', 'quarantine list'],
+      [{ ...queueAlone, INGEST_WAREHOUSE_URI: 'mysql://h/db' }, '', 'tail -n 1'],
+      [{ ...queueAlone, INGEST_WAREHOUSE_URI_FILE: '/nonexistent' }, '', 'tail -n 1'],
+      [warehouseAlone, '', 'status'],
+      [warehouseAlone, '', 'quarantine list'],
+      [warehouseAlone, '', 'quarantine drop --all --yes'],
+      [warehouseAlone, 'INGEST_QUEUE_URI', 'quarantine replay --all --yes'],
+      [warehouseAlone, 'INGEST_QUEUE_URI', 'tail'],
+      [{}, 'INGEST_QUEUE_URI,INGEST_WAREHOUSE_URI', 'status'],
+    ] as const)
+      assert.equal(missing(env, line), keys, line);
+    const queueOnly = new Admin(redis, { uri: '' });
+    const { queue, warehouse } = await queueOnly.json<Status>(0, 'status');
     assert.deepEqual([queue?.partitions.length, warehouse], [1, undefined]);
-    assert.equal((await warehouseAlone.json<Status>(0, 'status')).queue, undefined);
+    const refused = await queueOnly.run('reconcile');
+    assert.deepEqual([refused.code, /INGEST_WAREHOUSE_URI: is required/.test(refused.err)], [2, true]);
+    const warehouseOnly = new Admin({ uri: '' }, store);
+    assert.equal((await warehouseOnly.json<Status>(0, 'status')).queue, undefined);
   });
 
   it('include the number of required replicas, which status shows beside those that are connected', async () => {
@@ -129,42 +138,35 @@ describe('the settings of ingest-admin', () => {
     assert.match((await admin.run('status')).out, /master on port \d+ with 1 replica, .* requires 2\n +127\.0\.0\.1/);
   });
 
-  it('are not read if the command does not use them', async () => {
-    for (const [key, value] of [
-      ['INGEST_WAREHOUSE_URI', 'mysql://h/db'],
-      ['INGEST_WAREHOUSE_URI_FILE', '/nonexistent'],
-    ] as const) {
-      const admin = new Admin(redis, { uri: '' }, { [key]: value });
-      assert.equal((await admin.run('tail', '-n', '1')).code, 0, key);
-      assert.equal((await admin.run('event', 'one')).code, 2, key);
-    }
-  });
-
   it('come from run.json if it is a file that only its owner can write, and only the two URIs', async () => {
     const stateDir = temporaryFolder();
     const path = join(stateDir, 'run.json');
     const uris = { INGEST_QUEUE_URI: redis.uri, INGEST_WAREHOUSE_URI: store.uri };
+    const found = (): readonly [Environment, number] => {
+      const warnings: string[] = [];
+      const env = withRunning({ INGEST_STATE_DIR: stateDir }, (text) => void warnings.push(text));
+      return [env, warnings.length];
+    };
+    const [read, ignored] = [{ ...uris, INGEST_STATE_DIR: stateDir }, { INGEST_STATE_DIR: stateDir }];
     writeFileSync(path, JSON.stringify({ ...uris, INGEST_QUEUE_PARTITIONS: '3', INGEST_UNKNOWN: 'x' }), {
       mode: 0o644,
     });
-    const run = async (): Promise<readonly [unknown, boolean]> => {
-      const program = new Program('ingest-admin', { args: ['status'], env: { INGEST_STATE_DIR: stateDir } });
-      return [await program.ended, /run\.json was ignored/.test(program.output)];
-    };
-    assert.deepEqual(await run(), [0, false]);
+    assert.deepEqual(found(), [read, 0]);
+    const program = new Program('ingest-admin', { args: ['status'], env: { INGEST_STATE_DIR: stateDir } });
+    assert.equal(await program.ended, 0, program.output);
     for (const mode of [0o664, 0o646]) {
       chmodSync(path, mode);
-      assert.deepEqual(await run(), [2, true], mode.toString(8));
+      assert.deepEqual(found(), [ignored, 1], mode.toString(8));
     }
     chmodSync(path, 0o600);
     if (process.getuid?.() === 0) {
       chownSync(path, 65_534, 65_534);
-      assert.deepEqual(await run(), [2, true], 'the file of another user');
+      assert.deepEqual(found(), [ignored, 1], 'the file of another user');
       chownSync(path, 0, 0);
     }
     renameSync(path, `${path}.own`);
     symlinkSync(`${path}.own`, path);
-    assert.deepEqual(await run(), [2, false], 'a link');
+    assert.deepEqual(found(), [ignored, 0], 'a link');
   });
 });
 

@@ -8,7 +8,7 @@ import { RedisServer } from './redis-server.ts';
 import { runSeeds } from './runs.ts';
 import { Store } from './store.ts';
 
-const FOR_MS = 8_000;
+const FOR_MS = 4_000;
 const SEEDS_MAX = 100;
 
 describe('a simulation', () => {
