@@ -176,9 +176,9 @@ function isFailure({ kind, baselineState }: sarif.Result): boolean {
   return kind !== 'pass' && kind !== 'notApplicable' && baselineState !== 'absent';
 }
 
-/** A suppression applies unless it was rejected or is under review (section 3.35.3). */
+/** One suppression that was rejected or is under review keeps the result (section 3.35.3). */
 function isSuppressed({ suppressions = [] }: sarif.Result): boolean {
-  return suppressions.some(({ status = 'accepted' }) => status === 'accepted');
+  return suppressions.length > 0 && suppressions.every(({ status = 'accepted' }) => status === 'accepted');
 }
 
 /** Returns the text of the message, or the text that its id has in one of the tables (section 3.11.7). */

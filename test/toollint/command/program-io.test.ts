@@ -35,12 +35,6 @@ describe('a document on standard output', () => {
     }
   });
 
-  it('fails with the name of the stream if it cannot be written', async () => {
-    const { io, told } = ioWith({ args: ['schema'], stdout: kept('ENOSPC') });
-    assert.equal(await runToollint(io), 2);
-    assert.equal(told(), 'toollint: cannot write standard output: ENOSPC\n');
-  });
-
   it('has no control characters for a terminal', async () => {
     const stream = kept();
     await streamSink(stream, 'out')('a\u009bb\n');

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
-import { type ChildProcess, spawn } from 'node:child_process';
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { chmodSync, mkdirSync, readdirSync, statSync, symlinkSync } from 'node:fs';
+import { chmodSync, closeSync, mkdirSync, openSync, readdirSync, statSync, symlinkSync } from 'node:fs';
 import { readFile, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -64,6 +64,21 @@ describe('the program', () => {
     await run('linked');
     assert.deepEqual(readdirSync(join(home, 'open/.cache/toollint')), ['x']);
     assert.deepEqual(readdirSync(join(home, 'tmp')), ['x']);
+  });
+
+  it('exits with 2 on a full disk', async (t) => {
+    const full = openSync('/dev/full', 'w');
+    t.after(() => closeSync(full));
+    const program = [join(HOME, 'bin/toollint.ts'), 'schema'];
+    const { status, stderr } = spawnSync(process.execPath, program, {
+      stdio: ['ignore', full, 'pipe'],
+      encoding: 'utf8',
+    });
+    assert.deepEqual([status, stderr], [2, 'toollint: cannot write standard output: ENOSPC\n']);
+    const file = await toollint(['convert', '-', '--to', 'html', '-o', '/dev/full'], {
+      stdin: JSON.stringify(fullReport()),
+    });
+    assert.deepEqual([file.code, file.stderr], [2, 'toollint: cannot write /dev/full: ENOSPC\n']);
   });
 
   it('has a help text for every verb and flag', async () => {

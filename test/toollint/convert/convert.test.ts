@@ -163,6 +163,10 @@ describe('SARIF', () => {
 });
 
 describe('GitLab', () => {
+  it('has an empty array for a report without findings', async () => {
+    assert.deepEqual(JSON.parse(await converted(sampleReport([]), 'gitlab')), []);
+  });
+
   it('has a unique fingerprint and a place for each issue', async () => {
     const report = sampleReport([
       projectFinding(),

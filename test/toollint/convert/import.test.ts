@@ -118,6 +118,7 @@ describe('the import of SARIF', () => {
       result({ suppressions: [] }),
       result({ suppressions: [{ kind: 'external', status: 'rejected' }] }),
       result({ suppressions: [{ kind: 'external', status: 'underReview' }] }),
+      result({ suppressions: [{ kind: 'inSource' }, { kind: 'external', status: 'rejected' }] }),
       result({ baselineState: 'unchanged' }),
     ];
     assert.equal(imported(sarif([...left, ...kept])).findings.length, kept.length);
@@ -311,6 +312,15 @@ describe('the import of SARIF', () => {
       }
     };
     check(whole);
+  });
+
+  it('reads a log without runs as no files, which no gate passes', async () => {
+    for (const runs of [[], null]) {
+      const text = JSON.stringify({ version: '2.1.0', runs });
+      assert.deepEqual([imported(text).execution.status, imported(text).findings], ['no-files', []]);
+      const args = ['import', '--from', 'sarif', '-', '--gate', 'default', '-o', '/dev/null'];
+      assert.equal((await toollint(args, { stdin: text })).code, 4);
+    }
   });
 
   it('names the place of whatever the schema forbids', () => {
