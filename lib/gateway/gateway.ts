@@ -163,7 +163,7 @@ export class Gateway {
     metrics.queueUp.readEach(() =>
       queue.states().map(({ available }, partition) => ({ labels: { partition }, value: available ? 1 : 0 })),
     );
-    metrics.connections.read(() => this.#server.connections.size);
+    metrics.connections.read(() => this.#server.connections.length);
     metrics.certificateExpiry.readEach(() =>
       this.#material.expiry.map(({ file, atMs }) => ({
         labels: { file },
@@ -207,7 +207,7 @@ export class Gateway {
     this.#material = material;
     this.#server.replaceTls(material.context);
     if (!trustChanged) return;
-    const closed = this.#authority.replaceTrust(material.trust, this.#server.connections.values());
+    const closed = this.#authority.replaceTrust(material.trust, this.#server.connections);
     if (closed.length === 0) return;
     const addresses = [...new Set(closed.map(({ address }) => address))].slice(0, ADDRESSES_NAMED_MAX);
     this.#context.log.warn(
@@ -218,7 +218,7 @@ export class Gateway {
 
   /** Makes the gateway judge all producers again, after the token keys or the producers file changed. */
   forgetVerdicts(): void {
-    this.#authority.forget(this.#server.connections.values());
+    this.#authority.forget(this.#server.connections);
   }
 
   /** Turns readiness off. From now on, answers close their connections. */

@@ -6,7 +6,7 @@ import type { X509Certificate } from 'node:crypto';
 import type { Socket } from 'node:net';
 import { TLSSocket } from 'node:tls';
 import type { Clock } from '../process/clock.ts';
-import type { Place, ServerLimits } from './connection-room.ts';
+import type { Holder, Place, ServerLimits } from './connection-room.ts';
 import type { HttpRequest, ProtocolFault } from './request.ts';
 import { CLOSING, type HeadTail } from './respond.ts';
 import type { Turns } from './turns.ts';
@@ -32,9 +32,24 @@ export interface ServerHandlers<T> {
   /** Called with the failure of the code that handles a connection, which is then closed. */
   readonly bug: (cause: unknown, connection: Connection<T>) => void;
   /** `reason` is one of HANDSHAKE_FAILURES. `address` is the client's, or the balancer's if it sent no header. */
-  readonly connectionFailure: (reason: string, address: string) => void;
+  readonly connectionFailure: (reason: ConnectionFailure, address: string) => void;
   /** Returns the complete response to a request in plain HTTP. */
   readonly plainHttp: () => string;
+}
+
+export const HANDSHAKE_FAILURES = [
+  ...['timeout', 'reset', 'protocol', 'cipher', 'certificate', 'not_tls', 'limit', 'proxy_source', 'proxy_header'],
+  'other',
+] as const;
+export type ConnectionFailure = (typeof HANDSHAKE_FAILURES)[number];
+
+export function handshakeReason({ code = '' }: NodeJS.ErrnoException): ConnectionFailure {
+  if (code === 'ERR_TLS_HANDSHAKE_TIMEOUT') return 'timeout';
+  if (code === 'ECONNRESET' || code === 'EPIPE') return 'reset';
+  if (code === 'ERR_SSL_HTTP_REQUEST' || code === 'ERR_SSL_WRONG_VERSION_NUMBER') return 'not_tls';
+  if (/PROTOCOL|VERSION/.test(code)) return 'protocol';
+  if (code.includes('CIPHER')) return 'cipher';
+  return /CERT|UNKNOWN_CA/.test(code) ? 'certificate' : 'other';
 }
 
 /** The server, as its connections see it. */
@@ -62,10 +77,12 @@ export interface Reader {
   stop(): void;
 }
 
-/** The time for which input is discarded after our last byte. */
-const LINGER_MS = 1_000;
-/** Time limit for the client to read the answers written so far. */
+/** The phases of a connection, in order: what the server waits for. */
+type Phase = 'header' | 'hello' | 'turn' | 'handshake' | 'open' | 'closing';
+
+/** Time limit for the client to read the answers written so far, and then to close its side. */
 const LAST_WRITE_MS = 10_000;
+const LINGER_MS = 1_000;
 /** Added to the announced idle timeout, as node does, because a request may already be on its way. */
 const IDLE_SLACK_MS = 1_000;
 /** Memory of a piece of input. It is a separate Buffer, and the client chooses its length: one for each TLS record. */
@@ -73,7 +90,7 @@ const PIECE_BYTES = 256;
 /** Length of a TLS record without its content. */
 const RECORD_BYTES = 22;
 
-export class Connection<T> implements Place {
+export class Connection<T> implements Place, Holder {
   readonly tcp: Socket;
   /** The TLS connection above `tcp`; the same as `tcp` in plain HTTP, and until the handshake is done. */
   socket: Socket;
@@ -81,25 +98,20 @@ export class Connection<T> implements Place {
   address: string;
   readonly context: T;
   readonly host: Host<T>;
-  /** What the server waits for. */
-  phase: 'header' | 'hello' | 'turn' | 'handshake' | 'open' = 'hello';
-  /** When the client's latest progress was; `Infinity` while it waits for the server's turn. */
-  sinceMs: number;
-  /** Why there will be no TLS connection. */
-  failure: string | undefined;
   clientCertificate: ClientCertificate | undefined;
+  /** Why the connection was closed, or has no TLS. */
+  failure: ConnectionFailure | undefined;
   /** Set when the connection is open. */
   declare reader: Reader;
-  /** True once the last answer has been made. */
-  isClosing = false;
   /** True if the connection closes after the answers that it owes. No further request may be handled. */
   isRetiring = false;
-  #requests = 0;
+  phase: Phase = 'hello';
+  /** When the phase began, or the client's latest progress in it; `Infinity` while it waits for the server's turn. */
+  sinceMs = 0;
+  #limitMs = 0;
   #isAwake = false;
-  /** The sum of requests and bytes written when the last check found progress. */
+  /** The number of bytes written when the last check found progress. */
   #progress = 0;
-  /** When a closing connection is destroyed. */
-  #destroyAtMs = 0;
   /** Bytes received up to the last call of `heldBytes`, and the memory for each byte that arrived before that call. */
   #seenBytes = 0;
   #seenTcpBytes = 0;
@@ -111,26 +123,39 @@ export class Connection<T> implements Place {
     this.address = address;
     this.context = host.handlers.context();
     this.host = host;
-    this.sinceMs = host.clock.ms();
+    this.enter('hello', host.limits.handshakeTimeoutMs);
     tcp.on('error', ignore); // A 'close' event follows.
+  }
+
+  /** Begins a phase, which may last for `limitMs`. */
+  enter(phase: Phase, limitMs = Infinity): void {
+    this.phase = phase;
+    this.sinceMs = phase === 'turn' ? Infinity : this.host.clock.ms();
+    this.#limitMs = limitMs;
   }
 
   /** Called when requests may arrive, with the TLS connection if there is one. */
   open(socket: Socket): void {
+    const { limits, handlers } = this.host;
     this.socket = socket;
-    this.phase = 'open';
-    this.sinceMs = this.host.clock.ms();
     this.clientCertificate = socket instanceof TLSSocket ? clientCertificateOf(socket) : undefined;
+    // A stranger has less time for its first request. It gets no answer, because it could mistake that answer for the
+    // response to the request that it sends next.
+    this.enter('open', this.isAuthenticated ? this.#idleMs : Math.min(this.#idleMs, limits.headersTimeoutMs));
     socket.on('error', ignore);
     socket.on('drain', () => this.wake());
-    socket.on('close', () => this.host.handlers.closed?.(this));
+    socket.on('close', () => handlers.closed?.(this));
   }
 
   get hasClientHello(): boolean {
     return this.tcp.bytesWritten > 0; // The server answers a whole ClientHello.
   }
   get isOpen(): boolean {
-    return this.phase === 'open';
+    return this.phase === 'open' || this.isClosing;
+  }
+  /** True once the last answer has been made. */
+  get isClosing(): boolean {
+    return this.phase === 'closing';
   }
   /** True if an accepted authority signed the client's certificate. */
   get isAuthenticated(): boolean {
@@ -151,22 +176,25 @@ export class Connection<T> implements Place {
     return this.producer ?? (this.isAuthenticated ? 'authenticated' : '');
   }
   get isIdle(): boolean {
-    if (!this.isOpen || this.isClosing || this.socket.writableLength > 0) return false;
+    if (this.phase !== 'open' || this.socket.writableLength > 0) return false;
     return !this.reader.owesAnswer && !this.reader.isArriving;
+  }
+  get #idleMs(): number {
+    return this.host.limits.idleTimeoutMs + IDLE_SLACK_MS;
   }
 
   /** Returns the memory of requests that are not handled yet and of answers that the client has not read. */
   heldBytes(): number {
     const { readableLength, writableLength, bytesRead } = this.socket;
-    const { bytesRead: tcpBytesRead } = this.tcp;
     const bytes = bytesRead - this.#seenBytes;
     if (bytes > 0) {
-      const records = (tcpBytesRead - this.#seenTcpBytes - bytes) / RECORD_BYTES;
+      const records = (this.tcp.bytesRead - this.#seenTcpBytes - bytes) / RECORD_BYTES;
       this.#memoryPerByte = 1 + PIECE_BYTES * Math.min(1, records / bytes);
       this.#seenBytes = bytesRead;
-      this.#seenTcpBytes = tcpBytesRead;
+      this.#seenTcpBytes = this.tcp.bytesRead;
     }
-    return this.reader.heldBytes + readableLength * this.#memoryPerByte + writableLength;
+    const readerBytes = this.isOpen ? this.reader.heldBytes : 0;
+    return readerBytes + readableLength * this.#memoryPerByte + writableLength;
   }
 
   /** True if the connection closes after the next answer. `isLatest`: nothing has arrived after its request. */
@@ -178,11 +206,6 @@ export class Connection<T> implements Place {
   /** Returns the last lines of an answer's head. */
   tail(isLast: boolean): string {
     return (isLast ? CLOSING : this.host.keepAlive).at(this.host.clock.epochMs());
-  }
-
-  handle(request: HttpRequest): void {
-    this.#requests += 1;
-    this.host.handlers.request(this, request);
   }
 
   /** Calls the reader's `flush` at the end of this turn. */
@@ -202,24 +225,26 @@ export class Connection<T> implements Place {
     }
   }
 
-  /** Closes the connection after `text` and `parts`. `unread`: the client may still be sending. */
-  finish(text: string, unread: boolean, parts: readonly Buffer[] = []): void {
+  /**
+   * Closes the connection after `parts`, the rest of its answers. What the client sends meanwhile is discarded: closing
+   * would reset the connection, and the client may see the reset before it reads the answer (RFC 9112, section 9.6).
+   */
+  finish(...parts: readonly (string | Buffer)[]): void {
     if (this.isClosing) return;
-    this.isClosing = true;
+    this.enter('closing', LAST_WRITE_MS);
     this.reader.stop();
     const { socket } = this;
     if (socket.destroyed) return;
-    if (text !== '') socket.write(text, 'latin1');
-    for (const part of parts) socket.write(part);
-    this.#destroyAtMs = this.host.clock.ms() + LAST_WRITE_MS;
-    // Closing while the client is still sending would reset the connection, and the client may see the reset before it
-    // reads the answer (RFC 9112, section 9.6).
-    socket.end(() => {
-      if (unread) this.#destroyAtMs = this.host.clock.ms() + LINGER_MS;
-      else socket.destroy();
-    });
+    for (const part of parts) socket.write(part, 'latin1');
+    socket.end(() => this.enter('closing', LINGER_MS));
     socket.on('data', ignore);
     socket.resume();
+  }
+
+  /** Closes the connection immediately. */
+  fail(reason: ConnectionFailure): void {
+    this.failure ??= reason;
+    this.socket.destroy();
   }
 
   /** Closes the connection after the answers to the requests that are being handled. Drops all later requests. */
@@ -228,39 +253,25 @@ export class Connection<T> implements Place {
     this.wake();
   }
 
-  /** Closes the connection if it is quiet for too long. Called a few times a second. */
+  /** Closes the connection if its phase lasts too long. Called a few times a second. */
   check(nowMs: number): void {
-    const { socket, reader } = this;
-    const { limits } = this.host;
-    if (this.isClosing) {
-      if (nowMs >= this.#destroyAtMs) socket.destroy();
-      return;
-    }
-    this.guard(() => reader.check?.(nowMs));
-    const isWriting = socket.writableLength > 0;
-    const progress = this.#requests + socket.bytesWritten;
-    if (progress !== this.#progress || (reader.owesAnswer && !isWriting)) {
-      this.#progress = progress;
-      this.sinceMs = nowMs;
-      return;
-    }
-    let quietMsMax = limits.idleTimeoutMs + IDLE_SLACK_MS;
-    // Node's time limits for a request end sooner.
-    if (reader.isArriving && !isWriting) quietMsMax += limits.requestTimeoutMs;
-    // A stranger has less time for its first request. It gets no answer, because it could mistake that answer for the
-    // response to the request that it sends next.
-    else if (this.#requests === 0 && !this.isAuthenticated) quietMsMax = Math.min(quietMsMax, limits.headersTimeoutMs);
-    if (nowMs - this.sinceMs < quietMsMax) return;
-    if (this.isIdle) this.finish('', false);
-    else socket.destroy();
+    if (this.phase === 'open') this.guard(() => this.#checkProgress(nowMs));
+    if (nowMs - this.sinceMs < this.#limitMs) return;
+    if (this.phase === 'header') this.fail('proxy_header');
+    else if (!this.isOpen) this.fail('timeout');
+    else if (this.isIdle) this.finish();
+    else this.socket.destroy();
   }
 
-  /** Closes the connection if it is idle and nothing arrives in this turn. */
-  endIdle(): void {
-    if (!this.isIdle) return;
-    this.host.clock.turnEnd(() => {
-      if (this.isIdle) this.finish('', false);
-    });
+  #checkProgress(nowMs: number): void {
+    const { socket, reader } = this;
+    reader.check?.(nowMs);
+    const isWaiting = socket.writableLength === 0;
+    const hasProgress = socket.bytesWritten !== this.#progress || (isWaiting && reader.owesAnswer);
+    // Node has a time limit for a request that is arriving.
+    if (this.isClosing || (!hasProgress && !(isWaiting && reader.isArriving))) return;
+    this.#progress = socket.bytesWritten;
+    this.enter('open', this.#idleMs);
   }
 
   readonly #flush = (): void => {

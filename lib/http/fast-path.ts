@@ -69,9 +69,9 @@ export class FastPath<T> implements Reader {
     this.#writeAnswers();
     if (connection.isClosing || socket.writableNeedDrain) return;
     if (this.#owed.length === 0) {
-      if (connection.isRetiring) return connection.finish('', true);
+      if (connection.isRetiring) return connection.finish();
       if (this.#state === 'leaving') return this.#left();
-      if (this.#hasEnded) return connection.finish('', false);
+      if (this.#hasEnded) return connection.finish();
     }
     if (this.#state === 'paused' && this.#owed.length < OWED_MAX) {
       this.#state = 'reading';
@@ -100,7 +100,7 @@ export class FastPath<T> implements Reader {
     for (let post = owed[0]; post?.response !== undefined; post = owed[ready]) {
       text += post.response;
       ready += 1;
-      if (post.closes) return this.#connection.finish(text, true);
+      if (post.closes) return this.#connection.finish(text);
     }
     if (ready === 0) return;
     if (ready === owed.length) owed.length = 0;
@@ -123,7 +123,7 @@ export class FastPath<T> implements Reader {
     this.#held = NOTHING;
     for (let at = 0; at < bytes.length && !connection.isClosing;) {
       if (this.#isFull) return this.#pause('paused', bytes.subarray(at));
-      if (!connection.host.turns.take(1) && at > 0) {
+      if (!connection.host.turns.take() && at > 0) {
         this.#pause('queued', bytes.subarray(at));
         return connection.host.turns.later(connection.holder, this.#goOn);
       }
@@ -136,7 +136,7 @@ export class FastPath<T> implements Reader {
       }
       at += parsedBytes;
       this.#owed.push(post);
-      connection.handle(post);
+      connection.host.handlers.request(connection, post);
     }
   }
 

@@ -10,12 +10,9 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Connection, Reader } from './connection.ts';
 import { NodeRequest } from './node-request.ts';
 import type { ProtocolFault } from './request.ts';
-import { respond, responseText, type Answer } from './respond.ts';
+import { bytesOf, respond, responseText, type Answer } from './respond.ts';
 
 const HEAD_SLICE_BYTES = 256;
-const BODY_SLICE_BYTES = 65_536;
-/** Slice of a body whose end is unknown. node:http needs 2 µs for each of its chunks. */
-const CHUNKED_SLICE_BYTES = 1_024;
 
 export class NodePath<T> implements Reader {
   readonly #connection: Connection<T>;
@@ -25,9 +22,7 @@ export class NodePath<T> implements Reader {
   #fault: ProtocolFault | undefined;
   #isQueued = false;
   #isInHead = false;
-  /** Bytes of the latest body that have been read, without those that arrived with the head. */
-  #bodyBytes = 0;
-  /** Length of a long answer that is being written. */
+  /** Length of the answer that is being written. */
   #answerBytes = 0;
 
   constructor(connection: Connection<T>) {
@@ -63,7 +58,6 @@ export class NodePath<T> implements Reader {
     const latest = new NodeRequest(this, message, response, expectsContinue);
     this.#latest = latest;
     this.#isInHead = false;
-    this.#bodyBytes = 0;
     response.once('close', () => {
       this.#owed.shift();
       this.#answerBytes = 0;
@@ -82,24 +76,21 @@ export class NodePath<T> implements Reader {
   respond(request: NodeRequest, requestId: string, answer: Answer, close: boolean): void {
     const connection = this.#connection;
     if (connection.isClosing) return;
-    const { body } = answer;
-    const hasMore = connection.socket.readableLength > 0;
-    if (!close && !connection.isLastAnswer(this.#latest === request && !hasMore)) {
-      if (typeof body !== 'string') this.#answerBytes = body.reduce((bytes, part) => bytes + part.length, 0);
+    const isLatest = this.#latest === request && connection.socket.readableLength === 0;
+    if (!close && !connection.isLastAnswer(isLatest)) {
+      this.#answerBytes = bytesOf(answer.body);
       respond(request.response, requestId, answer);
-      this.readOn();
-      return;
+      return this.readOn();
     }
     // Node closes a connection right after its last answer, so a client that is still sending may not get to read it.
     // All earlier answers are written, so this one does not need node.
     const isToHead = request.head.method === 'HEAD';
-    const parts = typeof body === 'string' || isToHead ? [] : body;
     const text = responseText(requestId, answer, connection.tail(true), isToHead);
-    connection.finish(text, !request.isComplete || request.isLast || hasMore, parts);
+    connection.finish(text, ...(typeof answer.body === 'string' || isToHead ? [] : answer.body));
   }
 
   flush(): void {
-    if (this.#connection.isRetiring && !this.owesAnswer) this.#connection.finish('', true);
+    if (this.#connection.isRetiring && !this.owesAnswer) this.#connection.finish();
     else this.readOn();
   }
 
@@ -117,16 +108,19 @@ export class NodePath<T> implements Reader {
     if (this.#isQueued || !this.#mayRead) return;
     this.#isQueued = true;
     const { host, holder } = this.#connection;
-    host.turns.later(holder, this.#readSlice);
+    host.turns.later(holder, () => {
+      this.#isQueued = false;
+      if (this.#mayRead) this.#connection.guard(() => this.#readSlice());
+    });
   }
 
   /** Handles the next request. */
   #next(): void {
     const connection = this.#connection;
     if (connection.isClosing || connection.isGone) return;
-    if (connection.isRetiring) return connection.finish('', true);
+    if (connection.isRetiring) return connection.finish();
     const [next] = this.#owed;
-    if (next !== undefined) connection.handle(next);
+    if (next !== undefined) connection.host.handlers.request(connection, next);
     if (this.#fault === undefined) this.readOn();
     else this.#settleFault();
   }
@@ -140,29 +134,17 @@ export class NodePath<T> implements Reader {
     return !latest.isLast && !this.owesAnswer && !socket.writableNeedDrain;
   }
 
-  readonly #readSlice = (): void => {
-    this.#isQueued = false;
-    this.#connection.guard(() => {
-      if (!this.#mayRead) return;
-      const { socket } = this.#connection;
-      const latest = this.#latest;
-      const isInBody = latest?.isComplete === false;
-      const size = isInBody ? this.#bodySliceBytes(latest) : HEAD_SLICE_BYTES;
-      // If there is nothing to read, this lets the stream read on, or end.
-      const slice = socket.read(Math.min(size, socket.readableLength)) as Buffer | null;
-      if (slice === null) return;
-      if (isInBody) this.#bodyBytes += slice.length;
-      else if (this.#latest === latest) this.#isInHead ||= slice.some((byte) => byte !== 0x0d && byte !== 0x0a);
-      this.readOn();
-    });
-  };
-
-  #bodySliceBytes(latest: NodeRequest): number {
-    const { contentLength } = latest.head;
-    if (contentLength !== undefined)
-      return Math.min(Math.max(contentLength - this.#bodyBytes, HEAD_SLICE_BYTES), BODY_SLICE_BYTES);
-    latest.slices += 1;
-    return CHUNKED_SLICE_BYTES;
+  #readSlice(): void {
+    const { socket } = this.#connection;
+    const latest = this.#latest;
+    const isInBody = latest?.isComplete === false;
+    // If there is nothing to read, this lets the stream read on, or end.
+    const bytesMax = isInBody ? latest.sliceBytes : HEAD_SLICE_BYTES;
+    const slice = socket.read(Math.min(bytesMax, socket.readableLength)) as Buffer | null;
+    if (slice === null) return;
+    // Empty lines do not begin a request.
+    if (!isInBody && this.#latest === latest) this.#isInHead ||= slice.some((byte) => byte !== 0x0d && byte !== 0x0a);
+    this.readOn();
   }
 
   readonly #onReadable = (): void => this.readOn();
@@ -174,18 +156,21 @@ export class NodePath<T> implements Reader {
 
   #settleFault(): void {
     const connection = this.#connection;
-    const { socket } = connection;
     const fault = this.#fault;
     const latest = this.#latest;
     if (fault === undefined || connection.isClosing) return;
     if (latest?.isComplete === false) {
       if (this.#owed[0] !== latest && this.owesAnswer) return;
       // A request whose body ends early gets no answer.
-      if (socket.readableEnded || latest.isAnswered || !latest.fault(fault)) connection.finish('', true);
+      if (connection.socket.readableEnded || latest.isAnswered || !latest.fault(fault)) connection.finish();
     } else if (!this.owesAnswer) {
-      // Empty lines do not begin a request.
-      if (fault === 'timeout' && latest === undefined && !this.#isInHead) connection.finish('', false);
-      else connection.finish(connection.host.handlers.protocolFault(fault, connection), true);
+      if (fault === 'timeout' && latest === undefined && !this.#isInHead) connection.finish();
+      else connection.finish(connection.host.handlers.protocolFault(fault, connection));
     }
   }
+}
+
+export function faultOf({ code }: NodeJS.ErrnoException): ProtocolFault {
+  if (code === 'ERR_HTTP_REQUEST_TIMEOUT') return 'timeout';
+  return code === 'HPE_HEADER_OVERFLOW' ? 'headersTooLarge' : 'malformed';
 }

@@ -60,7 +60,7 @@ function* piecesOf(parts: readonly Buffer[]): Generator<Buffer> {
 const partsOf = (body: Answer['body']): Answer['body'] =>
   typeof body !== 'string' || Buffer.byteLength(body) === body.length ? body : Buffer.from(body).toString('latin1');
 
-const bytesOf = (parts: Answer['body']): number =>
+export const bytesOf = (parts: Answer['body']): number =>
   typeof parts === 'string' ? parts.length : parts.reduce((bytes, part) => bytes + part.length, 0);
 
 let latestStatus = 0;

@@ -15,11 +15,10 @@ import { Server as TcpServer, type AddressInfo, type Socket } from 'node:net';
 import type { SecureContextOptions, TLSSocket } from 'node:tls';
 import type { ClockAndRandom, Timer } from '../process/clock.ts';
 import { Arrivals } from './arrivals.ts';
-import type { Connection, Host, ServerHandlers } from './connection.ts';
+import { handshakeReason, type Connection, type Host, type ServerHandlers } from './connection.ts';
 import { FastPath } from './fast-path.ts';
-import { faultOf, handshakeReason } from './faults.ts';
-import { overBudget, type ServerLimits } from './connection-room.ts';
-import { NodePath } from './node-path.ts';
+import type { ServerLimits } from './connection-room.ts';
+import { faultOf, NodePath } from './node-path.ts';
 import { HeadTail } from './respond.ts';
 import { Turns } from './turns.ts';
 
@@ -47,7 +46,6 @@ const TLS_OPTIONS = {
 
 export class HttpServer<T> {
   readonly #server: Server | HttpsServer;
-  readonly connections = new Map<Socket, Connection<T>>();
   readonly #host: Host<T>;
   /** Node's own listener for connections on which requests may arrive. */
   readonly #adopt: (socket: Socket) => void;
@@ -74,24 +72,33 @@ export class HttpServer<T> {
     const idleS = Math.floor(limits.idleTimeoutMs / 1000);
     this.#host = {
       clock,
-      turns: new Turns(clock, REQUESTS_A_TURN, SLICE_COST),
+      turns: new Turns(clock, () => REQUESTS_A_TURN, SLICE_COST),
       keepAlive: new HeadTail(`Connection: keep-alive\r\nKeep-Alive: timeout=${idleS}\r\n`),
       limits,
       handlers,
     };
-    const begin = (connection: Connection<T>): void =>
-      isTls ? beginHandshake(connection.tcp) : this.#open(connection, connection.tcp);
-    this.#arrivals = new Arrivals(this.#host, isTls, begin);
+    this.#arrivals = new Arrivals(this.#host, isTls, (connection) => {
+      if (isTls) beginHandshake(connection.tcp);
+      else this.#open(connection, connection.tcp);
+    });
     server.on('connection', (tcp: Socket) => this.#arrivals.arrive(tcp));
     if (isTls) this.#listenForTls(server as HttpsServer);
     this.#listenForRequests(server as HttpsServer); // Both have these events.
+  }
+
+  /** The connections on which requests may arrive. */
+  get connections(): Connection<T>[] {
+    return this.#arrivals.all.filter(({ isOpen }) => isOpen);
   }
 
   /** With `reusePort`, several processes may share a port. Rejects with the system's error. */
   async listen(host: string, port: number, reusePort = false): Promise<AddressInfo> {
     this.#server.listen({ port, host, reusePort, backlog: BACKLOG });
     await once(this.#server, 'listening');
-    this.#watch = this.#system.clock.every(CHECK_INTERVAL_MS, () => this.#check());
+    const { clock } = this.#system;
+    // Fact: a timer for each connection, reset by each request, costs more than the rest of a request's bookkeeping.
+    // Choice: check all connections ten times a second, so time limits are only that precise.
+    this.#watch = clock.every(CHECK_INTERVAL_MS, () => this.#arrivals.check(clock.ms()));
     return this.#server.address() as AddressInfo;
   }
 
@@ -112,9 +119,8 @@ export class HttpServer<T> {
     const { clock } = this.#system;
     const graceEndMs = clock.ms() + IDLE_GRACE_MS;
     const timer = clock.every(IDLE_CHECK_MS, () => {
-      if (clock.ms() < graceEndMs) return;
-      for (const connection of this.connections.values()) connection.endIdle();
-      this.#arrivals.endSilent();
+      // At the end of a turn, because a request may arrive in it.
+      if (clock.ms() >= graceEndMs) clock.turnEnd(() => this.#closeIdle());
     });
     await closed;
     timer.close();
@@ -122,12 +128,20 @@ export class HttpServer<T> {
   }
 
   destroy(): void {
-    this.#arrivals.destroy();
+    for (const { socket } of this.#arrivals.all) socket.destroy();
+  }
+
+  #closeIdle(): void {
+    for (const connection of this.#arrivals.all) {
+      const { phase, isIdle, tcp } = connection;
+      if (isIdle) connection.finish();
+      else if (phase === 'header' || phase === 'hello') tcp.destroy();
+    }
   }
 
   #listenForRequests(server: HttpsServer): void {
     const nodePathOf = (socket: Socket): NodePath<T> | undefined => {
-      const reader = this.connections.get(socket)?.reader;
+      const reader = this.#arrivals.of(socket)?.reader;
       return reader instanceof NodePath ? reader : undefined; // `undefined` in a handshake: see `tlsClientError`.
     };
     const requested = (message: IncomingMessage, response: ServerResponse, expectsContinue: boolean): void =>
@@ -162,8 +176,6 @@ export class HttpServer<T> {
 
   #open(connection: Connection<T>, socket: Socket): void {
     connection.open(socket);
-    this.connections.set(socket, connection);
-    socket.once('close', () => this.connections.delete(socket));
     const leave = (ended?: Buffer): void => {
       const nodePath = new NodePath(connection);
       connection.reader = nodePath;
@@ -171,18 +183,6 @@ export class HttpServer<T> {
     };
     if (this.#usesFastPath) connection.reader = new FastPath(connection, leave);
     else leave();
-  }
-
-  // Fact: a timer for each connection, reset by each request, costs more than the rest of a request's bookkeeping.
-  // Choice: check all connections ten times a second, so time limits are only that precise.
-  #check(): void {
-    const now = this.#system.clock.ms();
-    for (const connection of this.connections.values()) connection.check(now);
-    for (const { address, socket } of overBudget(this.connections.values(), this.#host.limits.held)) {
-      this.#host.handlers.connectionFailure('limit', address);
-      socket.destroy();
-    }
-    this.#arrivals.check(now);
   }
 }
 

@@ -1,33 +1,34 @@
-// Shares the turns of the event loop among the connections of a server.
+// Shares the turns of the event loop among the holders of connections.
 //
 // Fact: one read of a socket may contain hundreds of requests, and 100 such connections blocked the event loop for
-// seconds. Choice: the first request of each read is handled immediately; further ones use up the turn's budget and
-// then wait in one queue for each producer. The queues take turns. Effect: what one producer sends delays the requests
-// of another one by a turn (test/http/turns.test.ts).
+// seconds. Choice: work above a turn's budget waits in one queue for each holder, and the queues take turns. A turn
+// takes either the oldest entries or the newest, so that a new connection need not wait for thousands of others.
+// Effect: one holder's work delays another's by about a turn (test/http/turns.test.ts).
 import type { Clock } from '../process/clock.ts';
 
 export class Turns {
   readonly #clock: Clock;
-  readonly #budget: number;
+  readonly #budget: () => number;
   readonly #queuedCost: number;
   #left: number;
   #isScheduled = false;
   #ending: (() => void)[] = [];
-  /** Connections with more input, by holder. Invariant: no queue is empty. */
-  readonly #waiting = new Map<string, (() => void)[]>();
+  /** Invariant: no queue is empty. */
+  readonly #waiting = new Map<string, (() => unknown)[]>();
+  #takesNewest = true;
 
-  /** `budget` is for each turn. Each call that was queued costs `queuedCost`. */
-  constructor(clock: Clock, budget: number, queuedCost: number) {
+  /** `budget` returns the budget of the next turn. Each call that was queued costs `queuedCost`. */
+  constructor(clock: Clock, budget: () => number, queuedCost: number) {
     this.#clock = clock;
     this.#budget = budget;
-    this.#left = budget;
     this.#queuedCost = queuedCost;
+    this.#left = budget();
   }
 
-  /** Uses up some of this turn's budget. Returns false if nothing is left: call `later` then. */
-  take(cost: number): boolean {
+  /** Uses up one unit of this turn's budget. Returns false if nothing is left: call `later` then. */
+  take(): boolean {
     if (this.#left <= 0) return false;
-    this.#left -= cost;
+    this.#left -= 1;
     this.#schedule();
     return true;
   }
@@ -38,8 +39,8 @@ export class Turns {
     this.#schedule();
   }
 
-  /** Calls `run` at the end of this turn or of a later one. */
-  later(holder: string, run: () => void): void {
+  /** Calls `run` at the end of this turn or of a later one. A call that returns false costs nothing. */
+  later(holder: string, run: () => unknown): void {
     const queue = this.#waiting.get(holder);
     if (queue === undefined) this.#waiting.set(holder, [run]);
     else queue.push(run);
@@ -54,18 +55,18 @@ export class Turns {
 
   readonly #end = (): void => {
     this.#isScheduled = false;
-    this.#left = this.#budget;
+    this.#left = this.#budget();
     const ending = this.#ending;
     this.#ending = [];
     for (const run of ending) run();
+    if (this.#left > 0) this.#takesNewest = !this.#takesNewest;
     // Each queue that still has entries moves to the end of the map.
     for (const [holder, queue] of this.#waiting) {
       if (this.#left <= 0) break;
-      this.#left -= this.#queuedCost;
       this.#waiting.delete(holder);
-      const run = queue.shift();
+      const run = this.#takesNewest ? queue.pop() : queue.shift();
       if (queue.length > 0) this.#waiting.set(holder, queue);
-      run?.();
+      if (run?.() !== false) this.#left -= this.#queuedCost;
     }
     if (this.#waiting.size > 0) this.#schedule();
   };

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { HANDSHAKE_FREE_MS, overLimit, victimOf, type Place, type RoomLimits } from '../../lib/http/connection-room.ts';
+import { HANDSHAKE_FREE_MS, overLimit, victimOf, type Place } from '../../lib/http/connection-room.ts';
 
 interface Named extends Place {
   readonly name: string;
@@ -15,10 +15,10 @@ interface Named extends Place {
  */
 class Room {
   readonly places: Named[] = [];
-  readonly #limits: RoomLimits;
+  readonly #max: number;
 
-  constructor(connectionsMax: number, connectionsPerAddressMax = 0) {
-    this.#limits = { connectionsMax, connectionsPerAddressMax };
+  constructor(max: number) {
+    this.#max = max;
   }
 
   /** Returns the name of the connection that was closed. */
@@ -27,8 +27,8 @@ class Room {
     const state = { isOpen: false, hasOneAnswer: false, producer: undefined };
     const newcomer: Named = { name, address, sinceMs: nowMs, hasClientHello, isIdle, ...state };
     this.places.push(newcomer);
-    if (this.places.length <= this.#limits.connectionsMax) return undefined;
-    return this.leave(victimOf(this.places, newcomer, this.#limits, nowMs).name);
+    if (this.places.length <= this.#max) return undefined;
+    return this.leave(victimOf(this.places, newcomer, this.#max).name);
   }
 
   leave(name: string): string {
@@ -44,8 +44,8 @@ class Room {
     if (place !== undefined) Object.assign(place, { isOpen: true, hasOneAnswer: !isAuthenticated, producer });
   }
 
-  over(nowMs: number): string[] {
-    return overLimit(this.places, this.#limits, nowMs).map(({ name }) => this.leave(name));
+  over(addressMax: number): string[] {
+    return overLimit(this.places, addressMax, HANDSHAKE_FREE_MS).map(({ name }) => this.leave(name));
   }
 
   /** Admits connections of a producer, which send a request. Returns the connections that were closed. */
@@ -93,8 +93,8 @@ describe('a full room', () => {
     assert.equal(full.enter('e', '2', 0), 'c');
   });
 
-  it('makes the handshakes of an address at its limit replace each other, and none of another address', () => {
-    const full = new Room(4, 2);
+  it('makes the handshakes of the address with most of them replace each other, and none of another address', () => {
+    const full = new Room(4);
     full.enter('producer', '2', 0);
     for (const name of ['a', 'b', 'c']) full.enter(name, '1', 0);
     assert.equal(full.enter('d', '1', 0), 'a');
@@ -136,7 +136,7 @@ describe('a room with too many known connections', () => {
 
 describe('the limit of one address', () => {
   it('closes its strangers by rank, and counts neither known connections nor fast handshakes', () => {
-    const wide = new Room(100, 2);
+    const wide = new Room(100);
     wide.admit('p', 'known-1', 'known-2', 'known-3');
     for (const name of ['fast-1', 'fast-2+']) wide.enter(name, '1', HANDSHAKE_FREE_MS);
     for (const name of ['authenticated', 'a', 'b', 'slow+']) wide.enter(name, '1', 0);
@@ -144,8 +144,8 @@ describe('the limit of one address', () => {
     for (const name of ['a', 'b']) wide.handshakeDone(name, false);
     wide.enter('other', '2', 0);
     wide.handshakeDone('other', false);
-    assert.deepEqual(wide.over(HANDSHAKE_FREE_MS), ['a', 'b']);
-    assert.deepEqual(wide.over(HANDSHAKE_FREE_MS), []);
-    assert.deepEqual(new Room(100, 0).over(0), []);
+    assert.deepEqual(wide.over(2), ['a', 'b']);
+    assert.deepEqual(wide.over(2), []);
+    assert.deepEqual(wide.over(0), []);
   });
 });

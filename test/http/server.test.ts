@@ -129,7 +129,7 @@ describe('the server', () => {
       const connection = await open();
       connection.write(postText('body'));
       await eventually('it has arrived', () => requests.length === 1);
-      assert.equal([...server.connections.values()][0]?.reader instanceof NodePath, httpReader === 'node');
+      assert.equal(server.connections[0]?.reader instanceof NodePath, httpReader === 'node');
     }
   });
 });
