@@ -29,8 +29,8 @@ postgres:
 ingest-run: $(RUNTIME) redis ## start Redis, a consumer with a SQLite warehouse, and the gateway; Ctrl-C stops all
 	@exec $(NODE) --disable-warning=ExperimentalWarning bin/ingest-run.ts
 
-dev-cert: $(RUNTIME) ## make a development certificate for another producer: make dev-cert NAME=shop AUD=ingest-gateway
-	@NAME='$(NAME)' AUD='$(or $(AUD),ingest-gateway)' $(NODE) --disable-warning=ExperimentalWarning bin/dev-cert.ts
+dev-cert: ## make a development certificate for another producer: make dev-cert NAME=shop AUD=ingest-gateway
+	@bin/development-certificates "$${INGEST_STATE_DIR:-.ingest}/tls" 'urn:ingest:aud:$(or $(AUD),ingest-gateway)' '$(NAME)'
 
 # Compiled code is kept for the next process.
 ingest-test ingest-test-long test: export NODE_COMPILE_CACHE := $(CURDIR)/node_modules/.cache/compile

@@ -62,7 +62,7 @@ function audienceWarnings({ audience, producersFile }: GatewayConfig, producers:
 async function tlsFiles(config: GatewayConfig, log: Log, clock: Clock): Promise<TlsFiles> {
   if (config.tls.kind === 'files') return config.tls;
   try {
-    const made = await developmentCertificates(config.stateDir, audienceUri(config.audience), clock);
+    const made = await developmentCertificates(config.stateDir, audienceUri(config.audience), clock.epochMs());
     log.warn(
       { folder: config.stateDir },
       'no TLS material is configured: using development certificates, which are not for production',

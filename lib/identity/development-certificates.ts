@@ -1,25 +1,20 @@
-// Development certificates in the state folder, for an authority, a server with loopback names, and producers. The
+// Development certificates in the state folder, for an authority, a server with loopback names, and a producer. The
 // script bin/development-certificates creates them with openssl.
 //
 // A gateway on a loopback address creates the certificates if no TLS files are configured. It reuses existing ones if
-// they are valid for another week and have the expected audience. If several processes start at the same time, the
-// one that creates the lock folder creates the files, and the others wait.
-import { execFile } from 'node:child_process';
-import { mkdir, mkdtemp, readFile, rename, rm, rmdir, stat } from 'node:fs/promises';
+// they are valid for another week and have the expected audience. Processes that start at the same time take turns.
+import { spawnSync } from 'node:child_process';
 import { X509Certificate } from 'node:crypto';
+import { mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { alternativeNames } from './producer-identity.ts';
-import type { Clock } from '../process/clock.ts';
 
 const SCRIPT = fileURLToPath(new URL('../../bin/development-certificates', import.meta.url));
 
 const WEEK_MS = 7 * 24 * 60 * 60 * 1000;
-/** Creating the files takes less than a second, so an older lock belongs to a process that was killed. */
-const LOCK_MS_MAX = 10_000;
-const LOCK_PAUSE_MS = 20;
-/** Producer names whose files would overwrite another certificate or key. */
-const TAKEN_NAME = /^(?:ca|server|producer)$|-key$/;
+/** Creating the files takes less than a second, unless openssl is installed first. */
+const LOCK_MS_MAX = 60_000;
 
 type DevelopmentCertificates = ReturnType<typeof filesIn>;
 
@@ -38,95 +33,43 @@ const filesIn = (folder: string) => ({
 export async function developmentCertificates(
   stateDir: string,
   audienceUri: string,
-  clock: Clock,
+  nowMs: number,
 ): Promise<DevelopmentCertificates> {
   const folder = join(stateDir, 'tls');
   const files = filesIn(folder);
-  if (await usable(files, audienceUri, clock.epochMs())) return files;
-  await mkdir(stateDir, { recursive: true });
-  await locked(join(stateDir, 'tls.lock'), clock, async () => {
-    if (await usable(files, audienceUri, clock.epochMs())) return;
-    const made = await mkdtemp(join(stateDir, 'tls-'));
-    try {
-      await make(made, audienceUri);
-      await rm(folder, { recursive: true, force: true });
-      await rename(made, folder);
-    } catch (cause) {
-      await rm(made, { recursive: true, force: true });
-      throw cause;
-    }
-  });
-  return files;
-}
-
-async function locked(lock: string, clock: Clock, work: () => Promise<void>): Promise<void> {
-  for (;;) {
-    try {
-      await mkdir(lock);
-      break;
-    } catch (cause) {
-      if ((cause as NodeJS.ErrnoException).code !== 'EEXIST') throw cause;
-    }
-    const since = await stat(lock).catch(() => undefined);
-    if (since !== undefined && clock.epochMs() - since.mtimeMs > LOCK_MS_MAX) await rmdir(lock).catch(() => undefined);
-    await clock.sleep(LOCK_PAUSE_MS);
-  }
+  if (isUsable(files, audienceUri, nowMs)) return files;
+  mkdirSync(stateDir, { recursive: true });
+  const made = mkdtempSync(join(stateDir, 'tls-'));
+  const { DatabaseSync } = await import('node:sqlite');
+  // The operating system releases the lock on a SQLite file when the process exits, even after SIGKILL.
+  const lock = new DatabaseSync(join(stateDir, 'certificates.lock'), { timeout: LOCK_MS_MAX });
   try {
-    await work();
+    lock.exec('BEGIN EXCLUSIVE');
+    if (isUsable(files, audienceUri, nowMs)) return files;
+    const { error, status, stderr } = spawnSync(SCRIPT, [made, audienceUri], { encoding: 'utf8' });
+    if (error !== undefined) throw error;
+    if (status !== 0)
+      throw new Error(`development certificates cannot be made: ${stderr.trim().split('\n').at(-1) ?? ''}`);
+    rmSync(folder, { recursive: true, force: true });
+    renameSync(made, folder);
+    return files;
   } finally {
-    await rmdir(lock);
+    lock.close();
+    rmSync(made, { recursive: true, force: true });
   }
 }
 
-/**
- * Issues a certificate for another producer, `urn:ingest:producer:<name>`. Returns the paths of its PEM files.
- * Rejects if no gateway has created the authority yet, or if the files of this name belong to another certificate.
- */
-export async function producerCertificate(
-  stateDir: string,
-  name: string,
-  audienceUri: string,
-): Promise<{ readonly cert: string; readonly key: string; readonly ca: string }> {
-  if (TAKEN_NAME.test(name))
-    throw new Error(`the name '${name}' cannot be used: ${name}.pem may belong to another certificate`);
-  const folder = join(stateDir, 'tls');
-  const files = { cert: join(folder, `${name}.pem`), key: join(folder, `${name}-key.pem`), ca: join(folder, 'ca.pem') };
-  await Promise.all([readFile(files.ca), readFile(join(folder, 'ca-key.pem'))]).catch((cause: unknown) => {
-    throw new Error(
-      `${folder} holds no development authority with its key; remove that folder and start a gateway once`,
-      { cause },
-    );
-  });
-  await make(folder, audienceUri, name);
-  return files;
-}
-
-async function usable(files: DevelopmentCertificates, audienceUri: string, nowMs: number): Promise<boolean> {
+function isUsable(files: DevelopmentCertificates, audienceUri: string, nowMs: number): boolean {
   try {
-    const certificate = async (path: string): Promise<X509Certificate> => new X509Certificate(await readFile(path));
-    const [ca, cert, producer] = await Promise.all([
-      certificate(files.clientCa),
-      certificate(files.cert),
-      certificate(files.producerCert),
-    ]);
-    await Promise.all([readFile(files.key), readFile(files.producerKey)]);
-    const inAWeek = nowMs + WEEK_MS;
+    const [ca, cert, producer] = [files.clientCa, files.cert, files.producerCert].map(
+      (path) => new X509Certificate(readFileSync(path)),
+    ) as [X509Certificate, X509Certificate, X509Certificate];
+    for (const key of [files.key, files.producerKey]) readFileSync(key);
     return (
-      [ca, cert, producer].every((one) => Date.parse(one.validTo) > inAWeek && one.verify(ca.publicKey)) &&
+      [ca, cert, producer].every((one) => Date.parse(one.validTo) > nowMs + WEEK_MS && one.verify(ca.publicKey)) &&
       alternativeNames(producer.subjectAltName ?? '').uris.includes(audienceUri)
     );
   } catch {
     return false;
   }
-}
-
-/** Runs the script. Rejects with the last line of its standard error. */
-function make(folder: string, audienceUri: string, ...producer: string[]): Promise<void> {
-  return new Promise((resolve, reject) => {
-    execFile(SCRIPT, [folder, audienceUri, ...producer], (cause, _, stderr) => {
-      if (cause === null) return resolve();
-      const why = stderr.trim().split('\n').at(-1) ?? '';
-      reject(new Error(`development certificates cannot be made: ${why === '' ? cause.message : why}`, { cause }));
-    });
-  });
 }

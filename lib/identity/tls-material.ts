@@ -132,7 +132,7 @@ function assertUsable(
   authorities: readonly string[],
 ): void {
   usable(files, 'cert', () => createSecureContext({ cert }));
-  const privateKey = usable(files, 'key', () => createPrivateKey(String(key)));
+  const privateKey = usable(files, 'key', () => createPrivateKey(key as string));
   if (own?.checkPrivateKey(privateKey) !== true)
     throw refused(`${place(files, 'cert')}, ${place(files, 'key')}: the key belongs to another certificate`);
   usable(files, 'key', () => createSecureContext({ cert, key }));

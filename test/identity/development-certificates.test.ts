@@ -1,13 +1,18 @@
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
+import { execFile, execFileSync, spawnSync } from 'node:child_process';
 import { createPrivateKey, X509Certificate } from 'node:crypto';
-import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
 import { describe, it } from 'node:test';
+import { promisify } from 'node:util';
 import { CertificateAuthority } from '../support/certificate-authority.ts';
-import { developmentCertificates, producerCertificate } from '../../lib/identity/development-certificates.ts';
+import { developmentCertificates } from '../../lib/identity/development-certificates.ts';
 import { audienceUri } from '../../lib/identity/producer-identity.ts';
-import { temporaryFolder } from '../support/scope.ts';
+import { environment, event, GATEWAY, TestGateway } from '../support/gateway.ts';
+import { Pki } from '../support/pki.ts';
+import { TestRedis } from '../support/redis.ts';
+import { eventually, temporaryFolder } from '../support/scope.ts';
 import { SYSTEM } from '../support/system.ts';
 
 const FIRST = audienceUri('first');
@@ -18,7 +23,7 @@ const OPENSSL = execFileSync(new URL('../../bin/ensure-command', import.meta.url
 
 const names = (path: string): string => new X509Certificate(readFileSync(path)).subjectAltName ?? '';
 
-const made = (folder: string, audience = FIRST) => developmentCertificates(folder, audience, SYSTEM.clock);
+const made = (folder: string, audience = FIRST) => developmentCertificates(folder, audience, Date.now());
 
 describe('development certificates', () => {
   it('are made in the state folder, with the audience, and with keys that only the owner can read', async () => {
@@ -88,81 +93,96 @@ describe('development certificates', () => {
       }
     });
 
-  it('are complete and identical for processes that start together', async () => {
+  it('are made once for processes that start together, which wait for the one that makes them', async () => {
     const folder = temporaryFolder();
-    const all = await Promise.all(
-      Array.from({ length: 6 }, async () => {
-        const { clientCa, producerCert } = await made(folder);
-        return [readFileSync(clientCa, 'utf8'), readFileSync(producerCert, 'utf8')] as const;
-      }),
-    );
-    const [ca = '', producer = ''] = all[0] ?? [];
-    assert.ok(new X509Certificate(producer).verify(new X509Certificate(ca).publicKey));
-    for (const other of all) assert.deepEqual(other, [ca, producer]);
-    assert.deepEqual(readdirSync(folder), ['tls']);
-  });
-
-  it('are not made while another process holds the lock, unless it was killed', async () => {
-    const folder = temporaryFolder();
-    const lock = join(folder, 'tls.lock');
-    mkdirSync(lock);
-    const waiting = made(folder);
-    await new Promise((resolve) => setTimeout(resolve, 100)); // Nothing signals that no file was written.
-    assert.deepEqual(readdirSync(folder), ['tls.lock']);
-    utimesSync(lock, new Date(0), new Date(0));
-    await waiting;
-    assert.deepEqual(readdirSync(folder), ['tls']);
+    const held = new DatabaseSync(join(folder, 'certificates.lock'));
+    held.exec('BEGIN EXCLUSIVE');
+    const module = new URL('../../lib/identity/development-certificates.ts', import.meta.url).href;
+    const script = `import('${module}').then((made) => made.developmentCertificates('${folder}', '${FIRST}', Date.now()))`;
+    const run = promisify(execFile);
+    const all = [1, 2, 3].map(() => run(process.execPath, ['-e', script]));
+    await eventually('all have begun', () => readdirSync(folder).length === 1 + all.length);
+    assert.ok(!readdirSync(folder).includes('tls'));
+    held.close();
+    await Promise.all(all);
+    assert.deepEqual(readdirSync(folder).sort(), ['certificates.lock', 'tls']);
+    const { clientCa, producerCert } = await made(folder);
+    const [ca, producer] = [clientCa, producerCert].map((path) => new X509Certificate(readFileSync(path)));
+    assert.ok(ca !== undefined && producer?.verify(ca.publicKey) === true);
   });
 });
 
 describe('a failure to make development certificates', () => {
-  it('leaves no files and no lock, and its message is one sentence', async () => {
+  it('leaves no certificates, and its message is one sentence', async () => {
     const folder = temporaryFolder();
     await assert.rejects(made(folder, 'urn:x\n[unfinished'), /^Error: development certificates cannot be made: .*$/);
-    assert.deepEqual(readdirSync(folder), []);
+    assert.deepEqual(readdirSync(folder), ['certificates.lock']);
     await made(folder);
-    assert.deepEqual(readdirSync(folder), ['tls']);
   });
 
-  it('reports the path if the lock cannot be created', () =>
+  it('has the code of the system if the folder cannot be written', () =>
     // Not even root can create a folder in /proc/self.
-    assert.rejects(made('/proc/self'), { code: 'ENOENT', path: '/proc/self/tls.lock' }));
+    assert.rejects(made('/proc/self'), { code: 'ENOENT' }));
 });
 
 describe('a certificate for another producer', () => {
+  const SCRIPT = new URL('../../bin/development-certificates', import.meta.url).pathname;
+  const producer = (folder: string, name: string) =>
+    spawnSync(SCRIPT, [join(folder, 'tls'), FIRST, name], { encoding: 'utf8' });
+
   it('is issued by the development authority, with its name, the audience, and a key that only the owner can read', async () => {
     const folder = temporaryFolder();
     const { clientCa } = await made(folder);
-    const files = await producerCertificate(folder, 'shop', FIRST);
-    assert.deepEqual(files, {
-      cert: join(folder, 'tls/shop.pem'),
-      key: join(folder, 'tls/shop-key.pem'),
-      ca: clientCa,
-    });
-    const certificate = new X509Certificate(readFileSync(files.cert));
+    const { stdout } = producer(folder, 'shop');
+    const [, cert = '', key = '', ca] = /--cert (.+) --key (.+) --ca (.+)/.exec(stdout) ?? [];
+    assert.equal(ca, clientCa);
+    const certificate = new X509Certificate(readFileSync(cert));
     assert.equal(certificate.subjectAltName, `URI:urn:ingest:producer:shop, URI:${FIRST}`);
     assert.ok(certificate.verify(new X509Certificate(readFileSync(clientCa)).publicKey));
-    assert.ok(certificate.checkPrivateKey(createPrivateKey(readFileSync(files.key))));
-    assert.equal(statSync(files.key).mode & 0o777, 0o600);
+    assert.ok(certificate.checkPrivateKey(createPrivateKey(readFileSync(key))));
+    assert.equal(statSync(key).mode & 0o777, 0o600);
   });
 
   it('is refused if the authority or its key does not exist', async () => {
     const folder = temporaryFolder();
-    await assert.rejects(producerCertificate(folder, 'shop', FIRST), { message: /tls holds no development authority/ });
+    assert.equal(producer(folder, 'shop').status, 2);
     await made(folder);
     rmSync(join(folder, 'tls/ca-key.pem'));
-    await assert.rejects(producerCertificate(folder, 'shop', FIRST), { message: /tls holds no development authority/ });
+    assert.equal(producer(folder, 'shop').status, 2);
   });
 
-  it('is refused for a name whose files belong to another certificate', async () => {
+  it('is refused for a name whose files belong to another certificate, and for a path', async () => {
     const folder = temporaryFolder();
     await made(folder);
     const contents = (): string[] =>
       readdirSync(join(folder, 'tls')).map((file) => readFileSync(join(folder, 'tls', file), 'utf8'));
     const before = contents();
-    for (const name of ['ca', 'server', 'producer', 'ca-key', 'server-key', 'producer-key', 'shop-key'])
-      await assert.rejects(producerCertificate(folder, name, FIRST), { message: /cannot be used/ }, name);
+    for (const name of ['ca', 'server', 'producer', 'ca-key', 'producer-key', 'shop-key', '', '../x', '-x', 'a b'])
+      assert.equal(producer(folder, name).status, 2, name);
     assert.deepEqual(contents(), before);
-    for (const name of ['cat', 'web-server', 'key', 'two-keys']) await producerCertificate(folder, name, FIRST);
+    for (const name of ['cat', 'web-server', 'key', 'two-keys']) assert.equal(producer(folder, name).status, 0, name);
+  });
+});
+
+describe('without the openssl program in PATH', () => {
+  const path = temporaryFolder();
+  for (const tool of ['sh', 'sed', 'dirname', 'readlink', 'id'])
+    symlinkSync(execFileSync('sh', ['-c', `command -v ${tool}`], { encoding: 'utf8' }).trim(), join(path, tool));
+
+  it('a gateway with TLS files starts', async () => {
+    const [redis, pki] = [await TestRedis.start(), await Pki.create()];
+    const gateway = await TestGateway.start(redis, pki, { PATH: path });
+    assert.equal((await gateway.client(await pki.producer('shop')).post(event('a'))).status, 202);
+  });
+
+  it('a gateway without TLS files exits with 2, and its message names the package to install', () => {
+    const env = environment({
+      PATH: path,
+      INGEST_QUEUE_URI: 'redis://127.0.0.1:1',
+      INGEST_STATE_DIR: temporaryFolder(),
+    });
+    const { status, stdout } = spawnSync(GATEWAY, [], { env, encoding: 'utf8' });
+    assert.equal(status, 2);
+    assert.match(stdout, /INGEST_STATE_DIR=.*openssl was not found: install it/);
   });
 });
