@@ -10,7 +10,7 @@ import { configurationFailure, EXIT, StartFailure, versionLine } from '../lib/pr
 import { SettingRefused } from '../lib/redis/wire/errors.ts';
 import { queueAdmin } from '../lib/redis/admin/stream-admin.ts';
 import { complainer, print, showStep } from './output.ts';
-import { endNow, endWritten, onOutputFailure, stopSignal, written } from './process-end.ts';
+import { endWritten, onOutputFailure, stopSignal, written } from './process-end.ts';
 import { readSchema } from '../lib/consumer/schemas.ts';
 import { openWarehouseAdmin } from './warehouse-adapter.ts';
 import { quietLog } from './quiet-log.ts';
@@ -53,7 +53,7 @@ function outputOf({ json, yes }: CommandLine): Omit<Session, 'sides' | 'queue' |
     ...SYSTEM,
     json,
     print,
-    printed: () => written(process.stdout),
+    printed: () => written(process.stdout).then(() => output === 'open'),
     tell: complain,
     stopped,
     readSchema: (path) => readSchema(path, SYSTEM.clock),
@@ -84,7 +84,14 @@ function failed(cause: unknown): number {
   return exitCodeOf(cause);
 }
 
-// A closed pipe (`| head`) is not a failure.
-onOutputFailure(NAME, () => endNow(EXIT.clean), NOT_DONE);
+// A command goes on without its output, because a change must finish and be recorded. A closed pipe (`| head`) is not a
+// failure.
+let output: 'open' | 'closed' | 'failed' = 'open';
+onOutputFailure(
+  NAME,
+  () => (output = 'closed'),
+  () => (output = 'failed'),
+);
+const code = await main().catch(failed);
 // Exits without waiting for connections that are still closing.
-await endWritten(await main().catch(failed));
+await endWritten(code === EXIT.clean && (output as string) === 'failed' ? NOT_DONE : code);

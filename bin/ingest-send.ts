@@ -11,7 +11,7 @@ import { reasonOf } from '../lib/send/sender.ts';
 import { Summary } from '../lib/send/summary.ts';
 import { complainer, print } from './output.ts';
 import { SYSTEM } from '../lib/process/clock.ts';
-import { endWritten, onOutputFailure, stopSignal } from './process-end.ts';
+import { endNow, endWritten, onOutputFailure, stopSignal } from './process-end.ts';
 
 const EXIT = { allAccepted: 0, notAll: 1, usage: 2, interrupted: 130 } as const;
 
@@ -113,5 +113,9 @@ function exitCode(failure: unknown, interrupted: boolean, missing: number): numb
 }
 
 // The exit code reports whether the events were accepted, so a closed standard output does not change it.
-onOutputFailure('ingest-send', () => undefined, EXIT.notAll);
+onOutputFailure(
+  'ingest-send',
+  () => undefined,
+  () => endNow(EXIT.notAll),
+);
 await endWritten(await main());

@@ -25,14 +25,17 @@ export const written = (stream: NodeJS.WriteStream): Promise<void> =>
   new Promise((resolve) => void stream.write('', () => resolve()));
 
 /**
- * Handles errors on standard output: calls `closed` if the reader closed the pipe (`| head`), and exits with the code
+ * Handles the first error on standard output: calls `closed` if the reader closed the pipe (`| head`), and complains and calls
  * `failed` on any other error, such as a full disk. Errors on standard error are ignored.
  */
-export function onOutputFailure(name: string, closed: () => void, failed: number): void {
+export function onOutputFailure(name: string, closed: () => void, failed: () => void): void {
   process.stderr.on('error', () => undefined);
+  let isOpen = true;
   process.stdout.on('error', (cause: NodeJS.ErrnoException) => {
+    if (!isOpen) return;
+    isOpen = false;
     if (cause.code === 'EPIPE') return closed();
     complainer(name)(`standard output cannot be written (${cause.code ?? cause.message})`);
-    endNow(failed);
+    failed();
   });
 }

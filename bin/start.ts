@@ -46,7 +46,11 @@ export type OnStop = (stop: Stop) => void;
 export async function startDaemon<C>(daemon: Daemon<C>): Promise<void> {
   process.title = daemon.name;
   process.exitCode = EXIT.fatal;
-  onOutputFailure(daemon.name, () => endNow(EXIT.clean), EXIT.fatal);
+  onOutputFailure(
+    daemon.name,
+    () => endNow(EXIT.clean),
+    () => endNow(EXIT.fatal),
+  );
   const exitCode = await started(daemon);
   if (exitCode !== undefined) await endWritten(exitCode);
 }

@@ -25,7 +25,7 @@ const POLL_MS = 100;
 const RECORDED_IDS = 1_000;
 
 /** Numbers of entries, rows and events. */
-interface Erased {
+export interface Erased {
   queue: number;
   warehouse: number;
   quarantine: number;
@@ -35,23 +35,13 @@ interface Erased {
   readonly unknown: string[];
 }
 
+export const noneErased = (): Erased => ({ queue: 0, warehouse: 0, quarantine: 0, held: 0, already: 0, unknown: [] });
+
 export async function eraseEvents(session: Session, ids: readonly string[]): Promise<boolean> {
   const what = ids.length === 1 ? `"${printable(ids[0] ?? '')}"` : counted(ids.length, 'event');
   if (!(await session.confirm(`Erase ${what} for good?`))) return false;
-  const sum: Erased = { queue: 0, warehouse: 0, quarantine: 0, held: 0, already: 0, unknown: [] };
-  let tried = 0;
-  for (const page of pages(ids, RECORDED_IDS)) {
-    if (session.stopped.aborted) break;
-    await audited(session, 'erase', auditLines(page), async (tally) => {
-      for (const id of page) {
-        if (session.stopped.aborted) break;
-        if (await eraseOne(session, id, sum)) tally.changed += 1;
-        tried += 1;
-        session.progress(`erasing: ${countText(tried)} of ${counted(ids.length, 'event')}`);
-      }
-    });
-  }
-  session.progress('');
+  const sum = noneErased();
+  const tried = await eraseAll(session, ids, sum);
   const { held, already, unknown } = sum;
   printResult(
     session,
@@ -68,26 +58,48 @@ export async function eraseEvents(session: Session, ids: readonly string[]): Pro
   return held + unknown.length === 0 && tried === ids.length;
 }
 
-/** Records the erasure on every stream, because replays may be on any of them. */
-export const noteErasure = ({ queue }: Session, id: string): Promise<unknown> =>
-  Promise.all(queue.streams.map((stream) => stream.noteErasure(id)));
+/** Erases events until a signal arrives, and returns their number. `copies` are entries that are known already. */
+export async function eraseAll(
+  session: Session,
+  ids: readonly string[],
+  sum: Erased,
+  copies: readonly QueuedCopy[] = [],
+): Promise<number> {
+  const { stopped, progress } = session;
+  let tried = 0;
+  for (const page of pages(ids, RECORDED_IDS))
+    if (!stopped.aborted)
+      await audited(session, 'erase', auditLines(page), async (tally) => {
+        for (const id of page) {
+          if (stopped.aborted) break;
+          if (await eraseOne(session, id, sum, copies)) tally.changed += 1;
+          tried += 1;
+          progress(`erasing: ${countText(tried)} of ${counted(ids.length, 'event')}`);
+        }
+      });
+  progress('');
+  return tried;
+}
 
 /** Returns false if there was nothing to erase. */
-async function eraseOne(session: Session, id: string, sum: Erased): Promise<boolean> {
+async function eraseOne(session: Session, id: string, sum: Erased, known: readonly QueuedCopy[]): Promise<boolean> {
   const { queue, warehouse } = session;
-  await noteErasure(session, id);
+  // Replays may be on any stream, so each one has the note.
+  await Promise.all(queue.streams.map((stream) => stream.noteErasure(id)));
   const [landed, quarantined] = await Promise.all([warehouse.landed(id), warehouse.quarantineOf(id)]);
-  const rows = quarantined.map(({ entry }) => entry);
-  const copies = await copiesOf(queue, id, rows);
+  const copies = await copiesOf(
+    queue,
+    id,
+    quarantined.map(({ entry }) => entry),
+    known,
+  );
   const found = [...copies, ...quarantined, landed ?? []].flat();
   if (found.length === 0) sum.unknown.push(id);
   else if (found.every(({ body }) => isErased(body))) sum.already += 1;
   else {
     for (const copy of copies)
       if (!isErased(copy.body)) sum[(await eraseEntry(session, copy, id)) ? 'queue' : 'held'] += 1;
-    const overwritten = await eraseRows(session, id);
-    sum.warehouse += overwritten.warehouse;
-    sum.quarantine += overwritten.quarantine;
+    await eraseRows(session, id, sum);
     return true;
   }
   return false;
@@ -95,19 +107,25 @@ async function eraseOne(session: Session, id: string, sum: Erased): Promise<bool
 
 /**
  * Returns the entries of an event that can be found without reading the whole queue: the one that the id index names,
- * those of the quarantine rows `rows`, and replays. They may be on any stream, so this rejects if one is unavailable.
+ * those of the quarantine rows `rows`, and replays, together with those that are `known`. They may be on any stream, so
+ * this rejects if one is unavailable.
  */
-async function copiesOf(queue: QueueAdmin, id: string, rows: readonly string[]): Promise<readonly QueuedCopy[]> {
+async function copiesOf(
+  queue: QueueAdmin,
+  id: string,
+  rows: readonly string[],
+  known: readonly QueuedCopy[],
+): Promise<readonly QueuedCopy[]> {
   const indexed = [(await streamOf(queue, id).find(id)) ?? []].flat();
   // The entry's own row may have been released, but its replay is still on the queue.
   const names = [...new Set([...rows, ...indexed.map(quarantineRowName)])];
   const noted = await Promise.all(queue.streams.map((stream) => stream.noted(id, names)));
-  const found = [...indexed, ...noted.flat()];
+  const found = [...indexed, ...noted.flat(), ...known.filter((copy) => copy.id === id)];
   return [...new Map(found.map((copy) => [`${copy.source}/${copy.entry}`, copy])).values()];
 }
 
 /** Returns false if a consumer still holds the entry after HELD_MS. */
-export async function eraseEntry(session: Session, copy: QueuedCopy, id: string): Promise<boolean> {
+async function eraseEntry(session: Session, copy: QueuedCopy, id: string): Promise<boolean> {
   const { queue, warehouse, clock, stopped } = session;
   const { producer, acceptedAtMs } = copy;
   const body = erasedBody(id, namesIn(copy.body).type);
@@ -124,13 +142,16 @@ export async function eraseEntry(session: Session, copy: QueuedCopy, id: string)
   return true;
 }
 
-export async function eraseRows({ warehouse }: Session, id: string): Promise<Pick<Erased, 'warehouse' | 'quarantine'>> {
+async function eraseRows({ warehouse }: Session, id: string, sum: Erased): Promise<void> {
   const landed = await warehouse.landed(id);
-  if (landed !== undefined) await warehouse.overwriteLanded(id, erasedBody(id, landed.type));
-  const quarantined = await warehouse.quarantineOf(id);
-  for (const { entry, body } of quarantined)
+  if (landed !== undefined) {
+    await warehouse.overwriteLanded(id, erasedBody(id, landed.type));
+    sum.warehouse += 1;
+  }
+  for (const { entry, body } of await warehouse.quarantineOf(id)) {
     if (!isErased(body)) await warehouse.overwriteQuarantined(entry, erasedBody(id, namesIn(body).type));
-  return { warehouse: landed === undefined ? 0 : 1, quarantine: quarantined.length };
+    sum.quarantine += 1;
+  }
 }
 
 /** Reads ids, one on each line; `-` is standard input. Rejects with a UsageError that names the first invalid line. */

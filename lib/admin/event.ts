@@ -10,10 +10,12 @@ import { timeText } from './terminal.ts';
 export async function showEvent(session: Session, id: string): Promise<boolean> {
   const { queue, warehouse } = session;
   const stream = streamOf(queue, id);
-  const [queued, landed, quarantined] = await Promise.all([
-    stream.find(id),
-    warehouse.landed(id),
-    warehouse.quarantineOf(id),
+  const failures: unknown[] = [];
+  const failed = (cause: unknown): undefined => void failures.push(cause);
+  const [queued, landed, quarantined = []] = await Promise.all([
+    stream.find(id).catch(failed),
+    warehouse.landed(id).catch(failed),
+    warehouse.quarantineOf(id).catch(failed),
   ]);
   const parts: string[] = [];
   let queuedJson: object | undefined;
@@ -33,9 +35,12 @@ export async function showEvent(session: Session, id: string): Promise<boolean> 
   }
   parts.push(...quarantined.map(rowText));
   const value = { id, queue: queuedJson, warehouse: landedJson, quarantine: quarantined.map(bodyJson) };
+  // If the queue or the warehouse is unavailable, the other one is shown.
+  if (failures.length > 0 && parts.length === 0) throw failures[0];
   printResult(session, value, parts.length === 0 ? '' : `${parts.join('\n\n')}\n`);
   if (parts.length === 0 && !session.json)
     session.tell('no event with this id is in the queue, the warehouse or the quarantine');
+  if (failures.length > 0) throw failures[0];
   return parts.length > 0;
 }
 

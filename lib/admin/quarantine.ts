@@ -57,7 +57,7 @@ export async function dropRows(session: Session, selection: Selection): Promise<
 
 async function dropSelected(session: Session, selection: Selection, found: number, tally: Tally): Promise<boolean> {
   const { warehouse, stopped, tell } = session;
-  for await (const names of selected(session, selection)) {
+  for await (const names of selected(session, selection, PAGE)) {
     // `reconcile` does not land dropped rows again (erasures.ts).
     await warehouse.audit({ ...auditRecord(session, 'dropped', auditLines(names)), changed: names.length });
     tally.changed += await warehouse.drop(names);
@@ -92,10 +92,14 @@ export async function selectedCount({ warehouse }: Session, selection: Selection
 }
 
 /** Yields pages of row names. A row may disappear before its page is used. */
-export async function* selected({ warehouse }: Session, selection: Selection): AsyncGenerator<readonly string[], void> {
-  if (selection.kind === 'entries') return yield* pages(selection.entries, PAGE);
+export async function* selected(
+  { warehouse }: Session,
+  selection: Selection,
+  size: number,
+): AsyncGenerator<readonly string[], void> {
+  if (selection.kind === 'entries') return yield* pages(selection.entries, size);
   for (let after: string | undefined = ''; after !== undefined;) {
-    const names = await warehouse.quarantineNames(selection.filter, after, PAGE);
+    const names = await warehouse.quarantineNames(selection.filter, after, size);
     if (names.length > 0) yield names;
     after = names.at(-1);
   }

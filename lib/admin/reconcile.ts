@@ -11,7 +11,8 @@ import { RETENTION_MS } from '../ingest/queue.ts';
 import { quarantineRowName } from '../ingest/warehouse.ts';
 import { messageOf } from '../process/message-of.ts';
 import { isSameProducer } from '../process/producer-name.ts';
-import { eraseAgain, recordedErasures, type Erasures } from './erasures.ts';
+import { eraseAll } from './erase.ts';
+import { recordedErasures, type Erasures } from './erasures.ts';
 import { Patience } from './patience.ts';
 import { Report, writeMetrics, type EventPlace } from './reconcile-report.ts';
 import { answersOf, audited, eraseTraces, type Session, type Tally } from './session.ts';
@@ -58,21 +59,32 @@ async function compare(session: Session, options: Reconciling, tally: Tally): Pr
   const { land, metrics } = options;
   const { found: windows, failures } = await answersOf(queue.streams.map(windowOf));
   const sinceMs = Math.min(...windows.map(({ startMs }) => startMs));
-  const erasures = await recordedErasures(session, sinceMs, land);
-  const report = new Report(land, erasures.back);
+  const streams = windows.map(({ stream }) => stream);
+  const erasures = await recordedErasures(session.warehouse, streams, sinceMs);
+  const report = new Report(land);
   const patience = new Patience(session);
   const work = { session, options, tally, erasures, report, patience };
-  for (const window of windows)
-    if (!stopped.aborted) await check(work, window).catch((cause: unknown) => failures.push(cause));
+  // A step that fails does not keep the others from their work, such as those of an available partition.
+  for (const step of [checkRows, ...windows.map((window) => (of: Work) => check(of, window))])
+    if (!stopped.aborted) await step(work).catch((cause: unknown) => failures.push(cause));
   session.progress('');
   report.print(session);
   if (patience.deserted) tell(`no consumer is running: ${counted(report.left, 'event')} will land once one starts`);
   else if (stopped.aborted) tell('interrupted; run again for the rest');
-  if (land && report.bodiesBack > 0) await eraseTraces(session);
+  if (land && report.back.size > 0) await eraseTraces(session);
   if (failures.length > 0) throw failuresOf(failures);
   if (stopped.aborted) return false;
   if (metrics !== undefined) await writeMetrics(metrics, report.metrics(clock.epochMs()));
   return report.isGood;
+}
+
+/** Checks the rows of erased events, also of those that the queue no longer has. */
+async function checkRows({ session, options, erasures, report }: Work): Promise<void> {
+  for await (const ids of erasures.rowsBack()) {
+    for (const id of ids) report.back.add(id);
+    if (options.land) await eraseAll(session, ids, report.erased);
+    if (session.stopped.aborted) return;
+  }
 }
 
 async function check(work: Work, { stream, startMs, end }: Window): Promise<void> {
@@ -101,15 +113,15 @@ async function check(work: Work, { stream, startMs, end }: Window): Promise<void
 async function missingIn(work: Work, entries: readonly StateEntry[]): Promise<readonly StateEntry[]> {
   const { session, options, erasures, report } = work;
   const back = new Set(entries.filter((entry) => erasures.has(entry) && !isErased(entry.body)));
-  report.bodiesBack += back.size;
+  const ids = [...new Set([...back].flatMap(({ id }) => id ?? []))];
+  for (const id of ids) report.back.add(id);
   const places = await placesOf(work, entries);
   const missing = entries.filter((entry, at) => {
     const place = back.has(entry) ? 'erased' : (places[at] ?? (entry.state === 'done' ? 'missing' : 'waiting'));
     report.add(entry, place);
     return place === 'missing';
   });
-  const ids = new Set([...back].flatMap(({ id }) => id ?? []));
-  if (options.land) await eraseAgain(session, [...ids], [...back]);
+  if (options.land) await eraseAll(session, ids, report.erased, [...back]);
   return missing;
 }
 

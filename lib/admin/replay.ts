@@ -10,7 +10,7 @@ import { reasonCode } from '../ingest/warehouse-admin.ts';
 import { printable } from '../process/printable.ts';
 import { Patience } from './patience.ts';
 import { noRows, selected, selectedCount, selectionText, type Selection } from './quarantine.ts';
-import { audited, pages, printResult, type Session, type Tally } from './session.ts';
+import { audited, printResult, type Session, type Tally } from './session.ts';
 import { counted } from './terminal.ts';
 
 /** Maximum number of rows that are waiting to land. */
@@ -44,14 +44,15 @@ export async function replayRows(session: Session, selection: Selection): Promis
       else if (outcome !== undefined) rows[outcome].push(name);
       await patience.wait(true);
     };
-    for await (const names of selected(session, selection)) {
-      for (const some of pages(names, AT_ONCE)) {
-        const ended = await Promise.allSettled(some.map(replay));
-        for (const one of ended) if (one.status === 'rejected') throw one.reason;
-      }
-      if (patience.isOver) break;
+    let failed: PromiseRejectedResult | undefined;
+    for await (const names of selected(session, selection, AT_ONCE)) {
+      const ended = await Promise.allSettled(names.map(replay));
+      failed = ended.find((one) => one.status === 'rejected');
+      if (failed !== undefined || patience.isOver) break;
     }
-    return report(session, rows, patience, missing);
+    const isDone = report(session, rows, patience, missing);
+    if (failed !== undefined) throw failed.reason;
+    return isDone;
   });
 }
 

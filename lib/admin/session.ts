@@ -22,8 +22,8 @@ export interface Session extends ClockAndRandom {
   readonly json: boolean;
   /** Writes to standard output. */
   readonly print: (text: string) => void;
-  /** Resolves once all output is written. */
-  readonly printed: () => Promise<void>;
+  /** Resolves once all output is written; with false if it cannot be, for example because its reader is gone. */
+  readonly printed: () => Promise<boolean>;
   /** Writes a line to standard error. */
   readonly tell: (text: string) => void;
   /** Reads a schema and returns its check. Rejects if the file is unusable. */

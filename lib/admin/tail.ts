@@ -46,12 +46,12 @@ async function tail(session: Session, tailing: Tailing, tally: Tally): Promise<b
   const readings = queue.streams.map((stream) => readingOf(session, stream, tailing));
   const { found, failures } = await answersOf(readings.map((reading) => reading.begin(last)));
   if (follow) for (const failure of failures) session.tell(messageOf(failure));
-  await show(session, tailing, inOrder(found).slice(-last), tally);
-  while (follow && !stopped.aborted) {
+  let isRead = await show(session, tailing, inOrder(found).slice(-last), tally);
+  while (follow && isRead && !stopped.aborted) {
     await clock.sleep(INTERVAL_MS, stopped);
     if (stopped.aborted) break;
     const found = await Promise.all(readings.map((reading) => reading.more()));
-    await show(session, tailing, inOrder(found), tally);
+    isRead = await show(session, tailing, inOrder(found), tally);
   }
   if (!follow && failures.length > 0) throw new QueueFailed(failures.map(messageOf).join('; '));
   return true;
@@ -130,7 +130,8 @@ const matching = (entries: readonly QueuedCopy[], { type, producer }: Tailing): 
     .map((one) => ({ ...one, type: namesIn(one.body).type }))
     .filter((event) => matches(type, event.type) && matches(producer, event.producer));
 
-async function show(session: Session, { bodies }: Tailing, events: readonly Event[], tally: Tally): Promise<void> {
+/** Returns false if nobody reads the output any more. */
+function show(session: Session, { bodies }: Tailing, events: readonly Event[], tally: Tally): Promise<boolean> {
   for (const { stream, entry, producer, type, id, body } of events) {
     tally.changed += 1;
     const time = timeText(timeOf(entry));
@@ -138,7 +139,7 @@ async function show(session: Session, { bodies }: Tailing, events: readonly Even
     const cells = [time, ...[producer, type, id].map((name) => printable(name ?? '-')), bytesText(body.length)];
     printResult(session, value, `${cells.join('  ')}\n${bodies ? `${bodyText(body)}\n` : ''}`);
   }
-  await session.printed();
+  return session.printed();
 }
 
 const timeOf = (entry: string): number => Number(entry.split('-')[0]);

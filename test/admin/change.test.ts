@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync } from 'node:fs';
 import { describe, it, type TestContext } from 'node:test';
-import { streamOf } from '../../lib/ingest/queue-admin.ts';
+import { QueueFailed, streamOf } from '../../lib/ingest/queue-admin.ts';
 import { InProcess, no, poison } from './in-process.ts';
 
 const good = (id: string): Buffer => Buffer.from(`{"id":"${id}","type":"t"}`);
@@ -122,6 +122,18 @@ describe('quarantine replay', () => {
     const { code, out, questions } = await admin.run(t, 'quarantine replay q/ingest/9-9 q/ingest/9-8 --json');
     assert.deepEqual([code, JSON.parse(out), questions], [1, { ...REPLAYED, missing: 2 }, []]);
     assert.deepEqual(admin.audit(t), []);
+  });
+
+  it('shows what landed if the partition of another row is unavailable, and fails', async (t) => {
+    await admin.consume(t);
+    const row = (name: string, id: string) => poison(name, { entry: `q/${name}`, id, body: good(id) });
+    await admin.warehouse.quarantine([row('ingest/1-1', 'a'), row('ingest-a/1-1', 'b')]);
+    const away = admin.queue(t, 'dispatcher://127.0.0.1:1,127.0.0.1:1').streams;
+    const queue = { place: '', streams: [...admin.queue(t, admin.redis.uri).streams, ...away] };
+    const { out, failure } = await admin.run(t, 'quarantine replay --all --json', { queue });
+    assert.ok(failure instanceof QueueFailed);
+    assert.equal((JSON.parse(out) as typeof REPLAYED).landed, 1);
+    assert.deepEqual(admin.rows(t, 'SELECT id FROM events'), [{ id: 'a' }]);
   });
 
   it('does not queue a row twice when it is interrupted and run again', async (t) => {

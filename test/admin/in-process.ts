@@ -85,7 +85,7 @@ export class InProcess {
       readSchema: (path: string) => readSchema(path, SYSTEM.clock),
       sides: ['queue', 'warehouse'] as const,
       print: (text: string) => void (session.out += text),
-      printed: () => Promise.resolve(),
+      printed: () => Promise.resolve(true),
       tell: (text: string) => void (session.err += `${text}\n`),
       stopped: new AbortController().signal,
       progress: () => undefined,

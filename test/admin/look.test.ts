@@ -81,6 +81,20 @@ describe('event, quarantine list and quarantine show', () => {
     assert.deepEqual((json['quarantine'] as unknown as { bodyHex: string }[])[0]?.bodyHex, '00ff');
   });
 
+  it('shows the place that answers, and fails if the other one does not', async (t) => {
+    await admin.accept(t, 'one', '{"id":"one","type":"t"}');
+    await admin.warehouse.land([landing('one')]);
+    const dead = await admin.run(t, 'event one', { queue: admin.queue(t, DEAD) });
+    assert.ok(dead.failure instanceof QueueFailed);
+    assert.match(dead.out, /^warehouse: landed /);
+    await admin.warehouse.close();
+    for (const end of ['', '-wal', '-shm']) rmSync(admin.path + end, { force: true });
+    const lost = await admin.run(t, 'event one --json');
+    assert.ok(lost.failure instanceof WarehouseFailed);
+    assert.match(lost.out, /"queue":\{"stream":"ingest",/);
+    assert.deepEqual((await admin.run(t, 'event none')).out, '');
+  });
+
   it('exits with 1 for an unknown id', async (t) => {
     const { code, out, err } = await admin.run(t, 'event none');
     assert.deepEqual([code, out], [1, '']);

@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
 import { execFileSync, spawn } from 'node:child_process';
+import { DatabaseSync } from 'node:sqlite';
 import { before, describe, it } from 'node:test';
 import { createSqliteWarehouse } from '../../lib/sqlite/warehouse.ts';
+import { TestRedis } from '../support/redis.ts';
 import { sqliteStore } from '../support/warehouse-store.ts';
 import { Admin } from './admin.ts';
 
@@ -40,6 +42,25 @@ describe('a list of more rows than a pipe holds', () => {
     program.child.stdout.once('data', () => program.child.stdout.destroy());
     assert.equal(await program.ended, 0);
     assert.equal(err, '');
+  });
+
+  it('does not change the exit code, the work and its record if the reader closes the pipe', async () => {
+    const redis = await TestRedis.start(['--appendonly', 'no']);
+    for (const id of ['a', 'b'])
+      await redis.command('XADD', 'ingest', '*', 'producer', 'shop', 'body', `{"id":"${id}"}`);
+    const looking = new Admin(redis, store);
+    for (const [code, ...line] of [
+      [1, 'quarantine', 'show', 'none', '--json'],
+      [0, 'tail', '-n', '2', '--follow', '--bodies'],
+    ] as const) {
+      const program = looking.start(...line);
+      program.child.stdout.destroy();
+      assert.equal(await program.ended, code, line.join(' '));
+    }
+    const database = new DatabaseSync(store.uri.slice('sqlite:'.length), { timeout: 5_000 });
+    const record = database.prepare("SELECT changed FROM ingest_audit WHERE command = 'tail'").get();
+    database.close();
+    assert.equal(record?.['changed'], 2);
   });
 
   it('ends with 1 and a reason if its output cannot be written', () => {

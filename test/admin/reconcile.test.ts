@@ -240,6 +240,23 @@ describe('reconcile', () => {
     assert.deepEqual([(JSON.parse(out) as Found).waiting, existsSync(file)], [1, false]);
   });
 
+  it('counts an event once if its body is back in several places, and lands what is missing while a partition is unavailable', async (t) => {
+    await admin.consume(t);
+    for (const id of ['a', 'b']) await admin.accept(t, id, body(id));
+    await admin.landed();
+    assert.equal((await admin.run(t, 'erase a')).code, 0);
+    await admin.landed();
+    sql(`UPDATE events SET body = '${body('a')}' WHERE id = 'a'; DELETE FROM events WHERE id = 'b'`);
+    await assertFound(t, { entries: 2, erased: 1, missing: 1, bodiesBack: 1 }, 1);
+    const { streams } = admin.queue(t, admin.redis.uri);
+    const queue = { place: '', streams: [...streams, ...admin.queue(t, 'redis://127.0.0.1:1').streams] };
+    const { out, failure } = await admin.run(t, 'reconcile --land --json', { queue });
+    assert.ok(failure instanceof QueueFailed);
+    assert.equal((JSON.parse(out) as Found).filled, 1);
+    await assertFound(t, { entries: 2, landed: 1, erased: 1, bodiesBack: 1 }, 0, ' --land');
+    await assertFound(t, { entries: 2, landed: 1, erased: 1 });
+  });
+
   it('leaves out entries that are older than a day and have landed', async (t) => {
     await admin.redis.command('XGROUP', 'CREATE', 'ingest', 'warehouse', '0', 'MKSTREAM');
     await add('old', 'shop', body('old'), `${Date.now() - 90_000_000}-0`);

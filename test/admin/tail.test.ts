@@ -29,7 +29,7 @@ describe('tail', () => {
       stopped: stop.signal,
       print: (text) => void (shown.out += text),
       tell: (text) => void (shown.err += `${text}\n`),
-      printed: () => Promise.resolve(begun.resolve()),
+      printed: () => Promise.resolve(begun.resolve()).then(() => true),
     });
     await begun.promise;
     await during();
@@ -141,7 +141,7 @@ describe('tail', () => {
     assert.deepEqual([cells(out)[0]?.[3], err], ['one', '']);
     const stop = new AbortController();
     let rounds = 0;
-    const printed = (): Promise<void> => Promise.resolve(++rounds === 3 ? stop.abort() : undefined);
+    const printed = (): Promise<boolean> => Promise.resolve(++rounds === 3 ? stop.abort() : undefined).then(() => true);
     const followed = await admin.run(t, 'tail -n 1 --follow', { queue, stopped: stop.signal, printed });
     assert.equal(followed.code, 0);
     assert.equal(followed.err, 'ingest-b: it is away\n');

@@ -173,7 +173,7 @@ export class Operator extends Program {
       warehouse: world.store.adminOf(this.actor),
       json: false,
       print: () => undefined,
-      printed: () => Promise.resolve(),
+      printed: () => Promise.resolve(true),
       tell: () => undefined,
       readSchema: () => Promise.reject(new Error('no schemas are simulated')),
       sides: ['queue', 'warehouse'],
