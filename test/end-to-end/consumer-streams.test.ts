@@ -33,10 +33,12 @@ describe('a consumer of two streams', { concurrency: true }, () => {
     const [even, odd] = await Promise.all([TestRedis.start(), TestRedis.start()]);
     await odd.signal('SIGKILL');
     const store = sqliteStore();
-    const url = await consumerOf(uriOf(even.port, odd.port), store.uri).listening();
+    const consumer = consumerOf(uriOf(even.port, odd.port), store.uri);
+    const url = await consumer.listening();
     await put(even, 'ingest-a', 'one');
     await eventually('it lands', async () => (await store.count()) === 1);
     assertAway(await health(url), 1);
+    await consumer.line(/"partition":1,.*ECONNREFUSED/);
     assert.ok(await hasSample(url, 'ingest_queue_up{partition="0"} 1'));
     assert.ok(await hasSample(url, 'ingest_queue_up{partition="1"} 0'));
     assert.ok(await hasSample(url, 'ingest_consumer_ready 1'));
@@ -46,6 +48,7 @@ describe('a consumer of two streams', { concurrency: true }, () => {
     await eventually('both are read', async () => JSON.stringify(await health(url)) === '{"status":"ready"}');
     await even.signal('SIGKILL');
     await eventually('it is known', async () => JSON.stringify(await health(url)).includes('"unavailable":[0]'));
+    await consumer.line(/"partition":0,.*ECONNREFUSED/);
     await put(odd, 'ingest-b', 'three');
     await eventually('the other one lands', async () => (await store.count()) === 3);
     await odd.signal('SIGKILL');

@@ -79,6 +79,7 @@ describe('a gateway with two queues', async () => {
     const [shed, errors] = [await gateway.metric('ingest_shed_total'), await gateway.metric('ingest_errors_total')];
     await servers[0].signal('SIGKILL');
     await eventually('it is known', async () => (await gateway.metric('ingest_queue_up', { partition: '0' })) === 0);
+    await gateway.line(/"partition":0,.*(ECONNREFUSED|closed)/);
     const ready = await client.ask({ path: '/health/ready' });
     assert.deepEqual([ready.status, ready.json?.['unavailable']], [200, [0]]);
     assert.match(JSON.stringify(ready.json?.['reasons']), /^\{"0":".*(ECONNREFUSED|closed)/);
