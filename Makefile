@@ -7,7 +7,7 @@ TESTS ?=
 CONCURRENCY ?= 6
 
 .DEFAULT_GOAL := help
-.PHONY: status-picture installed-test help setup checks sarif-check settings prometheus-rule dev-cert redis postgres ingest-run ingest-test ingest-test-long test together waiting apart lint format format-check report typecheck campaign simulate soak fuzz rolling-restart fail-over image-test snippets runtimes browser-test package bench bench-gate bench-gate-check
+.PHONY: status-picture installed-test help setup checks sarif-check prometheus-rule dev-cert redis postgres ingest-run ingest-test ingest-test-long test together waiting apart lint format format-check report typecheck campaign simulate soak fuzz rolling-restart fail-over image-test snippets runtimes browser-test package bench bench-gate bench-gate-check
 
 help: ## print the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)$$/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-24s %s\n", $$1, $$2 }'
@@ -155,9 +155,6 @@ format: $(INSTALLED) ## format all code (prettier, 120 columns)
 format-check: $(INSTALLED)
 	$(NODE) node_modules/prettier/bin/prettier.cjs --log-level=warn --check --cache --cache-strategy=content \
 	  --cache-location=node_modules/.cache/prettier.json .
-
-settings: $(INSTALLED) ## write the settings of lib/process/settings.ts into deploy/configure.md
-	@$(NODE) bin/write-settings.ts
 
 PROMETHEUS_RULE := deploy/kubernetes/components/prometheus-rule/prometheus-rule.yaml
 prometheus-rule: ## write deploy/alerts.yml into the object for the Prometheus operator

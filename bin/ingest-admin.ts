@@ -1,5 +1,5 @@
 // ingest-admin: shows and repairs the contents of the queue and the warehouse. This file wires up the program.
-import { HELP, readCommandLine, type CommandLine } from '../lib/admin/command-line.ts';
+import { help, readCommandLine, type CommandLine } from '../lib/admin/command-line.ts';
 import { readAdminConfig } from '../lib/admin/config.ts';
 import { UsageError, type Session } from '../lib/admin/session.ts';
 import { ask } from '../lib/admin/terminal.ts';
@@ -27,7 +27,7 @@ const complain = complainer(NAME);
 async function main(): Promise<number> {
   const line = readCommandLine(process.argv.slice(2), SYSTEM.clock.epochMs());
   if (line === 'help' || line === 'version') {
-    print(line === 'help' ? HELP : versionLine(NAME));
+    print(line === 'help' ? help() : versionLine(NAME));
     return EXIT.clean;
   }
   const { config, report } = readAdminConfig(withRunning(processEnvironment(), complain), line.uses);

@@ -25,17 +25,16 @@ import { SYSTEM } from '../lib/process/clock.ts';
 
 const NAME = 'ingest-consumer';
 
-const HELP = daemonHelp('consumer', {
-  summary: 'lands the events of the queue in the warehouse, one row for each id.',
-  connected: 'the queue (exit 4) and the warehouse (exit 5)',
-  exits:
-    '4 queue unavailable at start,\n5 the maximum of INGEST_CONSUMER_REPLICAS_MAX consumers is running, ' +
-    'or (--check=connect) the warehouse cannot be used',
-});
-
 await startDaemon({
   name: NAME,
-  help: HELP,
+  help: () =>
+    daemonHelp('consumer', {
+      summary: 'lands the events of the queue in the warehouse, one row for each id.',
+      connected: 'the queue (exit 4) and the warehouse (exit 5)',
+      exits:
+        '4 queue unavailable at start,\n5 the maximum of INGEST_CONSUMER_REPLICAS_MAX consumers is running, ' +
+        'or (--check=connect) the warehouse cannot be used',
+    }),
   read: readConsumerConfig,
   check: ({ schemasDir }) => checkSchemas(schemasDir, SYSTEM.clock),
   connect,

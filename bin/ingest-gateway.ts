@@ -34,15 +34,14 @@ const NAME = 'ingest-gateway';
 
 const QUEUE_START_MS = 5_000;
 
-const HELP = daemonHelp('gateway', {
-  summary: 'accepts events over mutual TLS and adds them to a Redis Stream.',
-  connected: 'the queue (exit 4) and the warehouse (exit 5)',
-  exits: '4 queue unavailable at start,\n5 (--check=connect) warehouse cannot be used',
-});
-
 await startDaemon({
   name: NAME,
-  help: HELP,
+  help: () =>
+    daemonHelp('gateway', {
+      summary: 'accepts events over mutual TLS and adds them to a Redis Stream.',
+      connected: 'the queue (exit 4) and the warehouse (exit 5)',
+      exits: '4 queue unavailable at start,\n5 (--check=connect) warehouse cannot be used',
+    }),
   read: readGatewayConfig,
   check: (config) => checkFiles(config, SYSTEM.clock),
   connect,

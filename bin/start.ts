@@ -23,7 +23,7 @@ import { SYSTEM } from '../lib/process/clock.ts';
 
 export interface Daemon<C> {
   readonly name: `ingest-${Program}`;
-  readonly help: string;
+  readonly help: () => string;
   readonly read: (environment: Environment) => ReadConfig<C>;
   /** For `--check`: reads the files that the configuration names, and returns warnings. Rejects with a StartFailure. */
   readonly check: (config: C) => Promise<readonly string[]>;
@@ -63,7 +63,7 @@ async function started<C>(daemon: Daemon<C>): Promise<number | undefined> {
   try {
     const mode = modeOf(process.argv.slice(2));
     if (mode === 'help' || mode === 'version') {
-      print(mode === 'help' ? daemon.help : versionLine(daemon.name));
+      print(mode === 'help' ? daemon.help() : versionLine(daemon.name));
       return EXIT.clean;
     }
     const read = daemon.read(environment);

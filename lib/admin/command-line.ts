@@ -17,7 +17,7 @@ import { trySchema } from './schema-try.ts';
 import { tailEvents } from './tail.ts';
 import { UsageError, type Session } from './session.ts';
 
-export const HELP = `ingest-admin: inspects and repairs the queue and the warehouse.
+export const help = (): string => `ingest-admin: inspects and repairs the queue and the warehouse.
 
 Usage: ingest-admin [options] COMMAND
   status               size of the queue, progress of landing, replicas, and the quarantine by reason. With the URI of

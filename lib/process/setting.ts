@@ -10,12 +10,10 @@ export interface BindAddress {
   readonly port: number;
 }
 
-/** A setting with a value of the type V. The texts `initially` and `values` are for --help, `expected` for problems. */
+/** A setting with a value of the type V. `expected` is the text for problems. */
 export interface PlainSetting<V> {
   readonly programs: readonly Program[];
   readonly default: V;
-  readonly initially: string;
-  readonly values: string;
   readonly expected: string;
   /** Returns undefined for a text that is not permitted. */
   readonly parse: (text: string) => V | undefined;
@@ -44,8 +42,6 @@ export const integer = <D extends number | undefined>(
 ): PlainSetting<number | D> => ({
   programs,
   default: fallback,
-  initially: String(fallback ?? 'none'),
-  values: `${min} to ${max}`,
   expected: `a whole number from ${min} to ${max}`,
   parse: (text) => (/^\d{1,15}$/.test(text) && min <= Number(text) && Number(text) <= max ? Number(text) : undefined),
 });
@@ -57,8 +53,6 @@ export const choice = <const T extends string>(
 ): PlainSetting<T> => ({
   programs,
   default: fallback,
-  initially: fallback,
-  values: choices.join(', '),
   expected: `one of ${choices.join(', ')}`,
   parse: (text) => choices.find((one) => one === text),
 });
@@ -66,8 +60,6 @@ export const choice = <const T extends string>(
 export const flag = (programs: readonly Program[]): PlainSetting<boolean> => ({
   programs,
   default: false,
-  initially: '0',
-  values: '0 or 1',
   expected: '1 or 0',
   parse: (text) => (text === '1' || text === '0' ? text === '1' : undefined),
 });
@@ -79,8 +71,6 @@ export const text = <D extends string | undefined>(
 ): PlainSetting<string | D> => ({
   programs,
   default: fallback,
-  initially: fallback ?? 'none',
-  values: '',
   expected: 'a text',
   parse: (given) => given,
 });
@@ -91,8 +81,6 @@ export const address = <D extends BindAddress | undefined>(
 ): PlainSetting<BindAddress | D> => ({
   programs,
   default: fallback,
-  initially: fallback === undefined ? 'none' : addressText(fallback),
-  values: 'host:port or [v6]:port, port 0 for any free one',
   expected: 'host:port or [v6-address]:port, with a port from 0 to 65535',
   parse: addressOf,
 });

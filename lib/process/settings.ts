@@ -1,8 +1,8 @@
-// All settings of the project. env.ts parses them, and --help and deploy/configure.md list them.
+// All settings of the project. env.ts parses them, and deploy/configure.md explains them, also for --help.
 //
-// To add a setting, add a row below and a meaning in settings-text.ts, read its value in the program's config.ts with
-// `settings.get('INGEST_…')`, and run `make settings`, which rewrites the lists in deploy/configure.md. Rules between
-// settings belong in config.ts. A key that ends in `_URI` also has a `_URI_FILE` form, which needs no row.
+// To add a setting, add a row below and an item in deploy/configure.md, and read its value in the program's config.ts
+// with `settings.get('INGEST_…')`. Rules between settings belong in config.ts. A key that ends in `_URI` also has a
+// `_URI_FILE` form, which needs no row.
 import { LOG_LEVELS } from './log.ts';
 import { address, choice, flag, integer, text, uri, type Program, type Setting } from './setting.ts';
 
@@ -76,9 +76,6 @@ export const SETTINGS = Object.freeze({
 export type Key = keyof typeof SETTINGS;
 
 export const KEYS = Object.keys(SETTINGS) as readonly Key[];
-
-/** The settings that every operator needs. deploy/configure.md lists the others as advanced. */
-export const FIRST_KEYS = KEYS.slice(0, 10);
 
 /** All keys, including the `_URI_FILE` forms. */
 export const KNOWN_KEYS: readonly string[] = KEYS.flatMap((key) =>

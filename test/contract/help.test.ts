@@ -1,20 +1,31 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { settingsOf } from '../../lib/process/settings.ts';
-import { settingsHelp } from '../../lib/process/settings-text.ts';
 import { Program } from '../support/program.ts';
 
-describe('the table of settings', () => {
-  for (const program of ['gateway', 'consumer'] as const) {
-    it(`is what ingest-${program} --help prints, with no key of another program`, async () => {
-      const help = new Program(`ingest-${program}`, { args: ['--help'], env: {} });
-      assert.equal(await help.ended, 0);
-      assert.ok(help.output.includes(settingsHelp(program).trimEnd()), help.output);
-      const named = new Set([...help.output.matchAll(/^ {2}([A-Z_]+) \(/gm)].map(([, key]) => key));
+const PROGRAMS = ['gateway', 'consumer', 'admin', 'send'] as const;
+
+async function output(name: `ingest-${(typeof PROGRAMS)[number]}`, flag: string): Promise<string> {
+  const program = new Program(name, { args: [flag], env: {} });
+  assert.equal(await program.ended, 0);
+  return program.output;
+}
+
+describe('every program', () => {
+  for (const name of PROGRAMS) {
+    it(`ingest-${name} prints its name and version`, async () =>
+      assert.match(await output(`ingest-${name}`, '--version'), /^ingest-\w+ \d+\.\d+\.\d+ \(\w+\)$/));
+
+    it(`ingest-${name} prints help, with its settings and no others`, async () => {
+      const help = await output(`ingest-${name}`, '--help');
+      assert.match(help, new RegExp(`ingest-${name}`));
+      if (name === 'send') return; // It reads one setting, which its help explains with the options.
+      const named = [...help.matchAll(/^ {2}([A-Z_]+) \(/gm)].map(([, key]) => key);
       assert.deepEqual(
-        [...named],
-        settingsOf(program).map(([key]) => key),
+        named,
+        settingsOf(name).map(([key]) => key),
       );
+      assert.match(help, /INGEST_QUEUE_PARTITIONS \(default 8; 1 to 256; .*\n +Partitions/);
     });
   }
 });

@@ -8,7 +8,7 @@ const failIn = (part: string): void => {
 
 await startDaemon({
   name: 'ingest-consumer',
-  help: '',
+  help: () => '',
   read: () => {
     failIn('read');
     return { config: {}, report: { problems: [], warnings: ['one thing is odd'] }, log: 'info' };

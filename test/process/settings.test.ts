@@ -1,13 +1,15 @@
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { describe, it } from 'node:test';
 import { Settings } from '../../lib/process/env.ts';
-import type { Program, Setting } from '../../lib/process/setting.ts';
-import { FIRST_KEYS, KEYS, SETTINGS, settingsOf } from '../../lib/process/settings.ts';
-import { daemonHelp, environmentFile, MEANINGS, settingsLists } from '../../lib/process/settings-text.ts';
+import { PROGRAMS, type Program, type Setting } from '../../lib/process/setting.ts';
+import { KEYS, SETTINGS, settingsOf } from '../../lib/process/settings.ts';
+import { settingTexts } from '../../lib/process/settings-text.ts';
 
 const PAGE = readFileSync(new URL('../../deploy/configure.md', import.meta.url), 'utf8');
 const DAEMONS: readonly Program[] = ['gateway', 'consumer'];
+const ENVIRONMENT_FILE = new URL('../../bin/environment-file.ts', import.meta.url).pathname;
 
 function required(program: Program): Record<string, string> {
   return Object.fromEntries(
@@ -17,30 +19,42 @@ function required(program: Program): Record<string, string> {
   );
 }
 
+const factsOf = (key: string): string[] =>
+  new Map(PROGRAMS.flatMap((program) => settingTexts(program).map((one) => [String(one.key), one.text])))
+    .get(key)
+    ?.slice(key.length + 2)
+    .split(/\)\n/)[0]
+    ?.split(/;\s+/) ?? [];
+
 describe('the table of settings', () => {
-  it('equals the lists in deploy/configure.md, which `make settings` writes', () => {
-    assert.equal(/<!-- settings -->\n([^]*?)\n<!-- \/settings -->/.exec(PAGE)?.[1], settingsLists());
-  });
-
-  it('has every key once in deploy/configure.md, with the ten that every operator needs first', () => {
+  it('has every key once in deploy/configure.md, the ten that every operator needs first', () => {
     const listed = [...PAGE.matchAll(/^\* \*\*`([A-Z_]+)`\*\*/gm)].map(([, key]) => key);
-    assert.deepEqual(listed.slice(0, 10), FIRST_KEYS);
-    assert.deepEqual(listed.toSorted(), [...KEYS].sort());
+    assert.deepEqual(listed, KEYS);
+    assert.equal(PAGE.indexOf('### Advanced settings') > PAGE.indexOf(`\`${KEYS[9]}\`**`), true);
   });
 
-  it('has a meaning, a program and a permitted default in every row', () => {
+  it('has the defaults, values and programs that deploy/configure.md lists, and every key has a meaning there', () => {
     for (const key of KEYS) {
       const setting: Setting = SETTINGS[key];
-      assert.ok(setting.programs.length > 0 && MEANINGS[key] !== '', key);
-      assert.doesNotMatch(MEANINGS[key], /\.$|\|/, key);
-      if ('parse' in setting && setting.default !== undefined)
-        assert.deepEqual(setting.parse(setting.initially), setting.default, key);
+      const [initially = '', ...more] = factsOf(key);
+      assert.equal(more.pop()?.replaceAll(/\s+/g, ' '), `read by ${setting.programs.join(', ')}`, key);
+      if ('schemes' in setting) {
+        assert.equal(initially, `required by ${setting.required.join(', ')}`, key);
+        continue;
+      }
+      const fallback = /^default (.*)$/.exec(initially)?.[1];
+      assert.deepEqual(fallback === undefined ? undefined : setting.parse(fallback), setting.default, key);
+      const [, min, max] = /^(\d+) to (\d+)/.exec(more[0] ?? '') ?? [];
+      if (min !== undefined) assert.equal(setting.expected, `a whole number from ${min} to ${max}`);
+      else if (/^one of/.test(setting.expected)) assert.equal(setting.expected, `one of ${more[0]}`);
     }
+    for (const program of PROGRAMS)
+      for (const { key, text } of settingTexts(program)) assert.match(text, /\)\n +[A-Z]*[^]+\.$/i, key);
   });
 
   for (const program of DAEMONS) {
     it(`equals the environment file of ingest-${program}, which has every setting and its default as a comment`, () => {
-      const lines = environmentFile(program).split('\n');
+      const lines = execFileSync(process.execPath, [ENVIRONMENT_FILE, program], { encoding: 'utf8' }).split('\n');
       assert.deepEqual(
         lines.filter((line) => line !== '' && !line.startsWith('#')),
         [],
@@ -63,7 +77,8 @@ describe('the table of settings', () => {
 
     it(`has the bounds that ingest-${program} checks: a value outside is a problem that names key and bounds`, () => {
       for (const [key, setting] of settingsOf(program)) {
-        const [, min, max] = /^(\d+) to (\d+)$/.exec('values' in setting ? setting.values : '') ?? [];
+        const [, min, max] =
+          /^a whole number from (\d+) to (\d+)$/.exec('expected' in setting ? setting.expected : '') ?? [];
         if (min === undefined) continue;
         const problems = (value: number): readonly string[] =>
           new Settings({ ...required(program), [key]: String(value) }, program).report().problems;
@@ -73,23 +88,4 @@ describe('the table of settings', () => {
       }
     });
   }
-
-  it('is in --help, with default, values and meaning of each key, in lines of at most 110 characters', () => {
-    const help = daemonHelp('gateway', { summary: 'accepts events', connected: 'both', exits: '4 no queue' });
-    assert.ok(help.startsWith('ingest-gateway: accepts events\n'));
-    for (const row of [
-      '  INGEST_WAREHOUSE_URI (default: none)\n      the warehouse: sqlite:<path>, percent-encoded, or postgres://',
-      '  INGEST_QUEUE_URI (required)\n      the queue: redis://[user:password@]host:port[/db],',
-      '  INGEST_GATEWAY_ADDR (default: 127.0.0.1:8443; host:port or [v6]:port, port 0 for any free one)\n      ',
-      '  INGEST_TOKEN_REQUIRED (default: 0; 0 or 1)\n      ',
-      '  INGEST_ENQUEUE_TIMEOUT_MS (default: 150; 1 to 3600000 ms)\n      ',
-      '  INGEST_LOG_LEVEL (default: info; debug, info, warn, error)\n      the least severe level that is logged,',
-    ])
-      assert.ok(help.includes(row), row);
-    for (const line of help.split('\n')) assert.ok(line.length <= 110 && line === line.trimEnd(), line);
-  });
-
-  it('is an environment file with each meaning before its setting', () => {
-    assert.match(environmentFile('gateway'), /^# partitions of a queue .*\n# .*\n#INGEST_QUEUE_PARTITIONS=8\n\n/m);
-  });
 });
