@@ -61,7 +61,7 @@ export interface Host<T> {
   readonly handlers: ServerHandlers<T>;
 }
 
-/** The part that reads requests: the fast path, then node:http. */
+/** The part that reads requests. */
 export interface Reader {
   /** True if a request waits for its answer. */
   readonly owesAnswer: boolean;
@@ -70,7 +70,7 @@ export interface Reader {
   /** Bytes that are held outside of the socket's streams. */
   readonly heldBytes: number;
   /** Called a few times a second. */
-  check?(nowMs: number): void;
+  check(nowMs: number): void;
   /** Called at the end of a turn in which the connection was woken. */
   flush(): void;
   /** Stops reading, because the last answer has been made. */
@@ -220,9 +220,13 @@ export class Connection<T> implements Place, Holder {
     try {
       run();
     } catch (cause) {
-      this.socket.destroy();
-      this.host.handlers.bug(cause, this);
+      this.bug(cause);
     }
+  }
+
+  bug(cause: unknown): void {
+    this.socket.destroy();
+    this.host.handlers.bug(cause, this);
   }
 
   /**
@@ -265,7 +269,7 @@ export class Connection<T> implements Place, Holder {
 
   #checkProgress(nowMs: number): void {
     const { socket, reader } = this;
-    reader.check?.(nowMs);
+    reader.check(nowMs);
     const isWaiting = socket.writableLength === 0;
     const hasProgress = socket.bytesWritten !== this.#progress || (isWaiting && reader.owesAnswer);
     // Node has a time limit for a request that is arriving.

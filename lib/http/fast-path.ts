@@ -1,12 +1,14 @@
-// The fast path: reads whole plain `POST /events` requests in front of node:http, and answers them on the socket.
+// Reads the requests of a connection: whole plain `POST /events` requests are answered on the socket, and everything
+// else goes to node:http.
 //
-// Fact: without this path, an event costs 53 µs instead of 31 µs (BENCH_CASES=saturation make bench). Choice: the first
-// request that is not plain and whole moves the connection to node:http for good, with every byte that has not been
-// handled.
+// Fact: without the fast path, an event costs 53 µs instead of 31 µs (BENCH_CASES=saturation make bench). Choice: the
+// first request that is not plain and whole moves the connection to node:http for good, with every byte that has not
+// been handled. Node handles all requests of a read immediately, so it gets slices, and none while it owes an answer.
 //
 // Invariants: no byte is lost, and answers are written in the order of their requests. Only the beginning of one
 // plain request is held here; all other unread bytes stay in the socket, which is then paused.
 import type { Connection, Reader } from './connection.ts';
+import type { NodePath } from './node-path.ts';
 import { parsedBytes, parsePost, PLAIN_BYTES_MAX, type PlainPost } from './plain-post.ts';
 import { responseText, type Answer } from './respond.ts';
 
@@ -15,37 +17,46 @@ const PIECES_MAX = 16;
 const WAIT_MS = 500;
 /** The socket is paused while this many answers are owed. */
 const OWED_MAX = 64;
+/** Cost of a slice that node:http reads. A request on the fast path costs 1. */
+export const SLICE_COST = 4;
+/** An estimate of the memory of a request that waits for its answer, and of its answer. */
+const ANSWER_BYTES = 1_024;
+const NOTHING = Buffer.alloc(0);
 
 export class FastPath<T> implements Reader {
   readonly #connection: Connection<T>;
-  readonly #leave: (ended?: Buffer) => void;
+  readonly #adopt: () => NodePath<T>;
   /** The beginning of a request. */
   #held: Buffer = NOTHING;
   #pieces = 0;
   #heldSinceMs = 0;
   /** Requests whose answers have not been written, oldest first. */
   readonly #owed: PlainPost[] = [];
-  /** The socket is paused in all states but `reading`. `queued`: until a later turn. `leaving`: for node:http. */
-  #state: 'reading' | 'paused' | 'queued' | 'leaving' = 'reading';
+  /** The socket is paused in all states but `reading`. `queued`: until a later turn. */
+  #state: 'reading' | 'paused' | 'queued' = 'reading';
+  /** True if the rest is for node:http, which has the connection once all answers owed here are written. */
+  #isLeaving: boolean;
+  #node: NodePath<T> | undefined;
   /** True if the client ended its side. */
   #hasEnded = false;
 
-  /** `leave` is called once, after the last answer; with the unread bytes if the client ended its side. */
-  constructor(connection: Connection<T>, leave: (ended?: Buffer) => void) {
+  /** `adopt` passes the connection to node:http. It is called once, without listeners for data. */
+  constructor(connection: Connection<T>, adopt: () => NodePath<T>, isOn: boolean) {
     this.#connection = connection;
-    this.#leave = leave;
+    this.#adopt = adopt;
+    this.#isLeaving = !isOn;
     connection.socket.on('data', this.#onData);
     connection.socket.on('end', this.#onEnd);
   }
 
   get owesAnswer(): boolean {
-    return this.#owed.length > 0;
+    return this.#owed.length > 0 || this.#node?.owesAnswer === true;
   }
   get isArriving(): boolean {
-    return this.#held.length > 0 || this.#state === 'leaving' || this.#connection.socket.readableLength > 0;
+    return this.#held.length > 0 || this.#node?.isArriving === true || this.#connection.socket.readableLength > 0;
   }
   get heldBytes(): number {
-    return this.#held.length + ANSWER_BYTES * this.#owed.length;
+    return this.#held.length + ANSWER_BYTES * this.#owed.length + (this.#node?.answerBytes ?? 0);
   }
 
   respond(post: PlainPost, requestId: string, answer: Answer, close: boolean): void {
@@ -59,7 +70,7 @@ export class FastPath<T> implements Reader {
   }
 
   check(nowMs: number): void {
-    if (this.#held.length > 0 && nowMs - this.#heldSinceMs >= WAIT_MS) this.#beginToLeave();
+    if (this.#held.length > 0 && nowMs - this.#heldSinceMs >= WAIT_MS) this.#leave();
   }
 
   flush(): void {
@@ -68,15 +79,11 @@ export class FastPath<T> implements Reader {
     if (socket.writableNeedDrain) return;
     this.#writeAnswers();
     if (connection.isClosing || socket.writableNeedDrain) return;
-    if (this.#owed.length === 0) {
-      if (connection.isRetiring) return connection.finish();
-      if (this.#state === 'leaving') return this.#left();
-      if (this.#hasEnded) return connection.finish();
-    }
-    if (this.#state === 'paused' && this.#owed.length < OWED_MAX) {
-      this.#state = 'reading';
-      socket.resume();
-    }
+    if (!this.owesAnswer && connection.isRetiring) return connection.finish();
+    if (this.#hasEnded && this.#node === undefined && this.#owed.length === 0) return this.#end();
+    if (this.#state !== 'paused' || this.#isFull) return;
+    this.#state = 'reading';
+    socket.resume();
   }
 
   stop(): void {
@@ -112,31 +119,33 @@ export class FastPath<T> implements Reader {
     try {
       this.#read(this.#held.length === 0 ? chunk : Buffer.concat([this.#held, chunk]));
     } catch (cause) {
-      this.#connection.guard(() => {
-        throw cause;
-      });
+      this.#connection.bug(cause);
     }
   };
 
   #read(bytes: Buffer): void {
     const connection = this.#connection;
+    const { turns, handlers } = connection.host;
     this.#held = NOTHING;
     for (let at = 0; at < bytes.length && !connection.isClosing;) {
       if (this.#isFull) return this.#pause('paused', bytes.subarray(at));
-      if (!connection.host.turns.take() && at > 0) {
+      if (!turns.take(this.#isLeaving ? SLICE_COST : 1) && at > 0) {
         this.#pause('queued', bytes.subarray(at));
-        return connection.host.turns.later(connection.holder, this.#goOn);
+        return turns.later(connection.holder, this.#goOn);
+      }
+      if (this.#isLeaving) {
+        at += this.#toNode().read(bytes, at);
+        continue;
       }
       const post = parsePost(bytes, at, this);
       if (post === 'unfinished') return this.#hold(bytes, at);
       this.#pieces = 0;
-      if (post === 'not plain') {
-        this.#held = bytes.subarray(at);
-        return this.#beginToLeave();
+      if (post === 'not plain') this.#isLeaving = true;
+      else {
+        at += parsedBytes;
+        this.#owed.push(post);
+        handlers.request(connection, post);
       }
-      at += parsedBytes;
-      this.#owed.push(post);
-      connection.host.handlers.request(connection, post);
     }
   }
 
@@ -145,13 +154,15 @@ export class FastPath<T> implements Reader {
     if (!this.#connection.isClosing) this.#connection.guard(() => this.flush());
   };
 
-  /** True if no further request may be handled before an answer has been written. */
+  /** True if nothing may be read before an answer has been written or a body is wanted. */
   get #isFull(): boolean {
     const { hasOneAnswer, isRetiring, socket } = this.#connection;
-    return isRetiring || socket.writableNeedDrain || this.#owed.length >= (hasOneAnswer ? 1 : OWED_MAX);
+    if (this.#node !== undefined) return !this.#node.mayRead;
+    if (isRetiring || socket.writableNeedDrain) return true;
+    return this.#owed.length >= (hasOneAnswer || this.#isLeaving ? 1 : OWED_MAX);
   }
 
-  #pause(state: 'paused' | 'queued' | 'leaving', rest: Buffer): void {
+  #pause(state: 'paused' | 'queued', rest: Buffer): void {
     const { socket } = this.#connection;
     this.#state = state;
     socket.pause();
@@ -164,34 +175,42 @@ export class FastPath<T> implements Reader {
     this.#held = at === 0 ? bytes : Buffer.from(bytes.subarray(at));
     this.#pieces += 1;
     if (this.#pieces === 1) this.#heldSinceMs = this.#connection.host.clock.ms();
-    if (this.#pieces >= PIECES_MAX || this.#held.length >= PLAIN_BYTES_MAX) this.#beginToLeave();
+    if (this.#pieces >= PIECES_MAX || this.#held.length >= PLAIN_BYTES_MAX) this.#leave();
   }
 
-  #beginToLeave(): void {
-    this.#state = 'leaving';
+  /** Passes what is held to node:http, once all answers are written. */
+  #leave(): void {
+    this.#isLeaving = true;
     if (!this.#hasEnded) {
-      this.#pause('leaving', this.#held);
+      this.#pause('paused', this.#held);
       this.#held = NOTHING;
     }
-    if (this.#owed.length === 0 && !this.#connection.socket.writableNeedDrain) this.#left();
-    else this.#connection.wake();
+    this.#connection.wake();
   }
 
-  #left(): void {
-    const ended = this.#hasEnded ? this.#held : undefined;
-    this.stop();
-    this.#leave(ended);
+  #toNode(): NodePath<T> {
+    if (this.#node !== undefined) return this.#node;
+    const { socket } = this.#connection;
+    socket.off('data', this.#onData);
+    this.#node = this.#adopt();
+    socket.on('data', this.#onData);
+    return this.#node;
   }
 
   readonly #onEnd = (): void => {
     this.#hasEnded = true;
-    this.#connection.guard(() => {
-      if (this.#held.length > 0) this.#beginToLeave();
-      else this.#connection.wake();
-    });
+    if (this.#node === undefined) this.#connection.wake();
+    else this.#connection.guard(() => this.#node?.end());
   };
-}
 
-const NOTHING = Buffer.alloc(0);
-/** An estimate of the memory of a request that waits for its answer, and of its answer. */
-const ANSWER_BYTES = 1_024;
+  /** The client has ended its side, and all answers are written. */
+  #end(): void {
+    if (this.#held.length === 0) return this.#connection.finish();
+    const node = this.#toNode();
+    // Nothing can be put back into a stream that has ended. The rest is less than one request.
+    node.pass(this.#held);
+    this.#held = NOTHING;
+    // Node's listener for the end has missed it.
+    this.#connection.socket.emit('end');
+  }
+}

@@ -1,55 +1,62 @@
 // The way of a connection that has left the fast path: node:http reads its requests, orders its answers and keeps its
 // time limits. This file only decides when node:http may read on, and how much.
 //
-// Fact: node:http handles every request of a read immediately, and one read may contain hundreds of them. Choice: the
-// socket is read in slices, and only while no answer is owed. Reading a stream emits `data`, so node:http gets each
-// slice (nodejs.org/api/stream.html, "readable.read([size])").
-//
 // Invariants: requests are handled one at a time, in order. Nothing is read after the last request.
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { Connection, Reader } from './connection.ts';
+import type { Connection } from './connection.ts';
 import { NodeRequest } from './node-request.ts';
 import type { ProtocolFault } from './request.ts';
 import { bytesOf, respond, responseText, type Answer } from './respond.ts';
 
 const HEAD_SLICE_BYTES = 256;
 
-export class NodePath<T> implements Reader {
+export class NodePath<T> {
   readonly #connection: Connection<T>;
+  /** Node's own listener for data. */
+  readonly pass: (bytes: Buffer) => void;
   /** Requests whose answers have not been written, oldest first. The first one is being handled. */
   readonly #owed: NodeRequest[] = [];
   #latest: NodeRequest | undefined;
   #fault: ProtocolFault | undefined;
-  #isQueued = false;
   #isInHead = false;
   /** Length of the answer that is being written. */
-  #answerBytes = 0;
+  answerBytes = 0;
 
-  constructor(connection: Connection<T>) {
+  constructor(connection: Connection<T>, pass: (bytes: Buffer) => void) {
     this.#connection = connection;
-  }
-
-  /** Passes the connection to `adopt`, node's own listener. `ended` are the last bytes of a client that ended. */
-  begin(adopt: () => void, ended: Buffer | undefined): void {
-    const { socket } = this.#connection;
-    socket.pause();
-    adopt();
-    socket.on('end', this.#onEnd);
-    socket.on('readable', this.#onReadable);
-    if (ended === undefined) return;
-    // Nothing can be put back into a stream that has ended, so node's listeners get the rest from here.
-    socket.emit('data', ended);
-    socket.emit('end');
+    this.pass = pass;
   }
 
   get owesAnswer(): boolean {
     return this.#owed.length > 0;
   }
   get isArriving(): boolean {
-    return this.#isInHead || this.#latest?.isComplete === false || this.#connection.socket.readableLength > 0;
+    return this.#isInHead || this.#latest?.isComplete === false;
   }
-  get heldBytes(): number {
-    return this.#answerBytes;
+  get mayRead(): boolean {
+    const { isClosing, socket } = this.#connection;
+    if (isClosing || this.#fault !== undefined || socket.destroyed) return false;
+    const latest = this.#latest;
+    if (latest === undefined) return true;
+    if (!latest.isComplete) return latest.wantsBody;
+    return !latest.isLast && !this.owesAnswer && !socket.writableNeedDrain;
+  }
+
+  /** Passes the slice that begins at `from` to node:http. Returns its length. */
+  read(bytes: Buffer, from: number): number {
+    const latest = this.#latest;
+    const isInBody = latest?.isComplete === false;
+    const slice = bytes.subarray(from, from + (isInBody ? latest.sliceBytes : HEAD_SLICE_BYTES));
+    this.pass(slice);
+    // Empty lines do not begin a request.
+    if (!isInBody && this.#latest === latest) this.#isInHead ||= slice.some((byte) => byte !== 0x0d && byte !== 0x0a);
+    return slice.length;
+  }
+
+  /** Called when the client has ended its side. */
+  end(): void {
+    // If a body after `Upgrade` is cut short, node:http reports no error and waits for the rest forever.
+    if (this.#latest?.isComplete === false) this.faulty('malformed');
   }
 
   requested(message: IncomingMessage, response: ServerResponse, expectsContinue: boolean): void {
@@ -60,7 +67,7 @@ export class NodePath<T> implements Reader {
     this.#isInHead = false;
     response.once('close', () => {
       this.#owed.shift();
-      this.#answerBytes = 0;
+      this.answerBytes = 0;
       connection.guard(() => this.#next());
     });
     if (this.#owed.push(latest) === 1) connection.guard(() => this.#next());
@@ -78,7 +85,7 @@ export class NodePath<T> implements Reader {
     if (connection.isClosing) return;
     const isLatest = this.#latest === request && connection.socket.readableLength === 0;
     if (!close && !connection.isLastAnswer(isLatest)) {
-      this.#answerBytes = bytesOf(answer.body);
+      this.answerBytes = bytesOf(answer.body);
       respond(request.response, requestId, answer);
       return this.readOn();
     }
@@ -89,29 +96,9 @@ export class NodePath<T> implements Reader {
     connection.finish(text, ...(typeof answer.body === 'string' || isToHead ? [] : answer.body));
   }
 
-  flush(): void {
-    if (this.#connection.isRetiring && !this.owesAnswer) this.#connection.finish();
-    else this.readOn();
-  }
-
-  stop(): void {
-    const { socket } = this.#connection;
-    this.#owed.length = 0;
-    socket.off('readable', this.#onReadable);
-    socket.off('end', this.#onEnd);
-    // Node's parser must not read what follows the last request.
-    socket.removeAllListeners('data');
-  }
-
-  /** Reads on when it is the holder's turn. A request calls this when its body is wanted. */
+  /** Called when more may be read. */
   readOn(): void {
-    if (this.#isQueued || !this.#mayRead) return;
-    this.#isQueued = true;
-    const { host, holder } = this.#connection;
-    host.turns.later(holder, () => {
-      this.#isQueued = false;
-      if (this.#mayRead) this.#connection.guard(() => this.#readSlice());
-    });
+    this.#connection.wake();
   }
 
   /** Handles the next request. */
@@ -124,35 +111,6 @@ export class NodePath<T> implements Reader {
     if (this.#fault === undefined) this.readOn();
     else this.#settleFault();
   }
-
-  get #mayRead(): boolean {
-    const { isClosing, socket } = this.#connection;
-    if (isClosing || this.#fault !== undefined || socket.destroyed) return false;
-    const latest = this.#latest;
-    if (latest === undefined) return true;
-    if (!latest.isComplete) return latest.wantsBody;
-    return !latest.isLast && !this.owesAnswer && !socket.writableNeedDrain;
-  }
-
-  #readSlice(): void {
-    const { socket } = this.#connection;
-    const latest = this.#latest;
-    const isInBody = latest?.isComplete === false;
-    // If there is nothing to read, this lets the stream read on, or end.
-    const bytesMax = isInBody ? latest.sliceBytes : HEAD_SLICE_BYTES;
-    const slice = socket.read(Math.min(bytesMax, socket.readableLength)) as Buffer | null;
-    if (slice === null) return;
-    // Empty lines do not begin a request.
-    if (!isInBody && this.#latest === latest) this.#isInHead ||= slice.some((byte) => byte !== 0x0d && byte !== 0x0a);
-    this.readOn();
-  }
-
-  readonly #onReadable = (): void => this.readOn();
-
-  readonly #onEnd = (): void => {
-    // If a body after `Upgrade` is cut short, node:http reports no error and waits for the rest forever.
-    if (this.#latest?.isComplete === false) this.faulty('malformed');
-  };
 
   #settleFault(): void {
     const connection = this.#connection;

@@ -8,7 +8,7 @@
 // deadline has passed, the client is no longer trusted, or another connection needs the place or the memory. A client
 // that got no answer may send its event again (openapi/rules.md, 5).
 import { constants } from 'node:crypto';
-import { once } from 'node:events';
+import { once, type EventEmitter } from 'node:events';
 import { createServer as createHttpServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { createServer as createHttpsServer, type Server as HttpsServer } from 'node:https';
 import { Server as TcpServer, type AddressInfo, type Socket } from 'node:net';
@@ -16,7 +16,7 @@ import type { SecureContextOptions, TLSSocket } from 'node:tls';
 import type { ClockAndRandom, Timer } from '../process/clock.ts';
 import { Arrivals } from './arrivals.ts';
 import { handshakeReason, type Connection, type Host, type ServerHandlers } from './connection.ts';
-import { FastPath } from './fast-path.ts';
+import { FastPath, SLICE_COST } from './fast-path.ts';
 import type { ServerLimits } from './connection-room.ts';
 import { faultOf, NodePath } from './node-path.ts';
 import { HeadTail } from './respond.ts';
@@ -30,8 +30,6 @@ const NODE_CHECK_INTERVAL_MS = 250;
 const IDLE_GRACE_MS = 400;
 const IDLE_CHECK_MS = 50;
 const REQUESTS_A_TURN = 192;
-/** Cost of a slice that node:http reads. A request on the fast path costs 1. */
-const SLICE_COST = 4;
 
 /**
  * Every TLS context needs these options, because `setSecureContext` forgets options that are not passed to it.
@@ -50,6 +48,7 @@ export class HttpServer<T> {
   /** Node's own listener for connections on which requests may arrive. */
   readonly #adopt: (socket: Socket) => void;
   readonly #usesFastPath: boolean;
+  readonly #nodePaths = new WeakMap<Socket, NodePath<T>>();
   readonly #arrivals: Arrivals<T>;
   readonly #system: ClockAndRandom;
   #watch: Timer | undefined;
@@ -140,10 +139,8 @@ export class HttpServer<T> {
   }
 
   #listenForRequests(server: HttpsServer): void {
-    const nodePathOf = (socket: Socket): NodePath<T> | undefined => {
-      const reader = this.#arrivals.of(socket)?.reader;
-      return reader instanceof NodePath ? reader : undefined; // `undefined` in a handshake: see `tlsClientError`.
-    };
+    // `undefined` in a handshake: see `tlsClientError`.
+    const nodePathOf = (socket: Socket): NodePath<T> | undefined => this.#nodePaths.get(socket);
     const requested = (message: IncomingMessage, response: ServerResponse, expectsContinue: boolean): void =>
       nodePathOf(message.socket)?.requested(message, response, expectsContinue);
     // Without these listeners, node would answer on its own, without a problem body and without X-Request-Id.
@@ -176,13 +173,13 @@ export class HttpServer<T> {
 
   #open(connection: Connection<T>, socket: Socket): void {
     connection.open(socket);
-    const leave = (ended?: Buffer): void => {
-      const nodePath = new NodePath(connection);
-      connection.reader = nodePath;
-      nodePath.begin(() => this.#adopt(socket), ended);
+    const adopt = (): NodePath<T> => {
+      this.#adopt(socket);
+      const nodePath = new NodePath(connection, takeListener(socket, 'data'));
+      this.#nodePaths.set(socket, nodePath);
+      return nodePath;
     };
-    if (this.#usesFastPath) connection.reader = new FastPath(connection, leave);
-    else leave();
+    connection.reader = new FastPath(connection, adopt, this.#usesFastPath);
   }
 }
 
@@ -213,15 +210,15 @@ function createServer(tls: SecureContextOptions | undefined, limits: ServerLimit
   return Object.assign(server, { httpAllowHalfOpen: true });
 }
 
-/** Takes node's only listener for an event off its server, and returns it. */
-export function takeListener(server: Server | HttpsServer, event: string): (socket: Socket) => void {
-  const listeners = server.listeners(event);
+/** Takes node's only listener for an event off a server or socket, and returns it. */
+export function takeListener<A>(from: EventEmitter, event: string): (argument: A) => void {
+  const listeners = from.listeners(event);
   const [listener] = listeners;
   if (listener === undefined || listeners.length > 1)
     throw new Error(
-      `node ${process.version} has ${listeners.length} listeners for '${event}' on a new server, and this program ` +
-        'needs exactly one: use a version of node that package.json allows',
+      `node ${process.version} has ${listeners.length} listeners for '${event}' on a new server or connection, and ` +
+        'this program needs exactly one: use a version of node that package.json allows',
     );
-  server.removeAllListeners(event);
-  return (socket) => void listener.call(server, socket);
+  from.removeAllListeners(event);
+  return (argument) => void listener.call(from, argument);
 }

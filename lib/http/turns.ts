@@ -25,10 +25,10 @@ export class Turns {
     this.#left = budget();
   }
 
-  /** Uses up one unit of this turn's budget. Returns false if nothing is left: call `later` then. */
-  take(): boolean {
+  /** Uses up some of this turn's budget. Returns false if nothing is left: call `later` then. */
+  take(cost: number): boolean {
     if (this.#left <= 0) return false;
-    this.#left -= 1;
+    this.#left -= cost;
     this.#schedule();
     return true;
   }
