@@ -8,7 +8,7 @@ import { TLSSocket } from 'node:tls';
 import type { Clock } from '../process/clock.ts';
 import type { Holder, Place, ServerLimits } from './connection-room.ts';
 import type { HttpRequest, ProtocolFault } from './request.ts';
-import { CLOSING, type HeadTail } from './respond.ts';
+import { closingTail } from './respond.ts';
 import type { Turns } from './turns.ts';
 
 export interface ClientCertificate {
@@ -56,7 +56,8 @@ export function handshakeReason({ code = '' }: NodeJS.ErrnoException): Connectio
 export interface Host<T> {
   readonly clock: Clock;
   readonly turns: Turns;
-  readonly keepAlive: HeadTail;
+  /** The end of a head after which the connection stays open. */
+  readonly keepAliveTail: (epochMs: number) => string;
   readonly limits: ServerLimits;
   readonly handlers: ServerHandlers<T>;
 }
@@ -205,7 +206,7 @@ export class Connection<T> implements Place, Holder {
 
   /** Returns the last lines of an answer's head. */
   tail(isLast: boolean): string {
-    return (isLast ? CLOSING : this.host.keepAlive).at(this.host.clock.epochMs());
+    return (isLast ? closingTail : this.host.keepAliveTail)(this.host.clock.epochMs());
   }
 
   /** Calls the reader's `flush` at the end of this turn. */

@@ -19,7 +19,7 @@ import { handshakeReason, type Connection, type Host, type ServerHandlers } from
 import { FastPath, SLICE_COST } from './fast-path.ts';
 import type { ServerLimits } from './connection-room.ts';
 import { faultOf, NodePath } from './node-path.ts';
-import { HeadTail } from './respond.ts';
+import { headTail } from './respond.ts';
 import { Turns } from './turns.ts';
 
 /** After a restart, more clients than node's default of 511 may reconnect at the same time. */
@@ -72,7 +72,7 @@ export class HttpServer<T> {
     this.#host = {
       clock,
       turns: new Turns(clock, () => REQUESTS_A_TURN, SLICE_COST),
-      keepAlive: new HeadTail(`Connection: keep-alive\r\nKeep-Alive: timeout=${idleS}\r\n`),
+      keepAliveTail: headTail(`Connection: keep-alive\r\nKeep-Alive: timeout=${idleS}`),
       limits,
       handlers,
     };

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { HeadTail, lastResponse, requestIdFrom, responseText } from '../../lib/http/respond.ts';
+import { headTail, lastResponse, requestIdFrom, responseText } from '../../lib/http/respond.ts';
 import { SYSTEM } from '../support/system.ts';
 import { VirtualClock } from '../support/virtual-clock.ts';
 
@@ -9,9 +9,9 @@ const OK = { status: 200, contentType: 'text/plain', body: 'ok' };
 describe('a response as text', () => {
   it('has a head with the date of this second, and the body', () => {
     const clock = new VirtualClock();
-    const tail = new HeadTail('Keep-Alive: timeout=5\r\n');
+    const tail = headTail('Keep-Alive: timeout=5');
     const answer = { ...OK, headers: ['Retry-After', '1', 'Allow', 'GET'] };
-    const lines = (): readonly string[] => responseText('mine', answer, tail.at(clock.epochMs())).split('\r\n');
+    const lines = (): readonly string[] => responseText('mine', answer, tail(clock.epochMs())).split('\r\n');
     const expected = (date: string): readonly string[] => [
       'HTTP/1.1 200 OK',
       'Content-Type: text/plain',
