@@ -25,10 +25,12 @@ const CLAIM_IDLE_MS = 10_000;
 const BATCHES_AT_ONCE = 8;
 /**
  * Fact: a cycle of read, land and acknowledge costs about the same for 50 events as for one. Choice: without a backlog,
- * READ_INTERVAL_MS pass after a read that returned events. A read that waits for its first event returns it
- * immediately. Effect: `BENCH_CASES=whole make bench`.
+ * the first replica reads again READ_INTERVAL_MS after a read that returned events, and the others help it in a backlog
+ * or replace it after OTHERS_READ_INTERVAL_MS. A read that waits for its first event returns it immediately. Effect:
+ * `BENCH_CASES=whole make bench`.
  */
 const READ_INTERVAL_MS = 50;
+const OTHERS_READ_INTERVAL_MS = 250;
 /** Block time of one read. Shutdown waits for it. */
 const READ_WAIT_MS = 1_000;
 const PLACE_INTERVAL_MS = 1_000;
@@ -80,6 +82,9 @@ export class Consumer {
   /** True if the last read returned as many entries as it could, so that the queue probably has more. */
   #backlog = false;
   #hasRead = false;
+  /** Ends before the next read. An acknowledgment waits for it, so that both leave in one write. */
+  #readingPause = Promise.resolve();
+  #endPause: () => void = () => undefined;
   readonly #checks = new Set<Promise<void>>();
 
   constructor(options: ConsumerOptions) {
@@ -127,6 +132,7 @@ export class Consumer {
   /** Makes `run` finish the batches that it has read, and then resolve. */
   stop(): void {
     this.#stop.abort();
+    this.#endPause();
   }
 
   /** Runs until `stop` is called. Rejects only with TablesDiffer. */
@@ -168,12 +174,21 @@ export class Consumer {
       underWay.add(read);
       if (!this.#backlog) {
         await read;
-        if (this.#hasRead && !this.#backlog) await this.#options.clock.sleep(READ_INTERVAL_MS, this.#stop.signal);
+        if (this.#hasRead && !this.#backlog && !this.stopping) await this.#pauseReading();
       } else if (underWay.size === READS_AT_ONCE) await Promise.race(underWay);
     }
     await Promise.all(underWay);
     await Promise.all(this.#checks);
     this.#intake.end();
+  }
+
+  #pauseReading(): Promise<void> {
+    const { reader, clock } = this.#options;
+    this.#readingPause = new Promise((resolve) => {
+      this.#endPause = resolve;
+      clock.after(reader.isFirst ? READ_INTERVAL_MS : OTHERS_READ_INTERVAL_MS, resolve);
+    });
+    return this.#readingPause;
   }
 
   async #read(max: number): Promise<void> {
@@ -223,8 +238,9 @@ export class Consumer {
       const now = left;
       const some = await this.#step('warehouse', () => limits.slots.use(() => this.#landing.landSome(now)));
       if (some === undefined) break;
-      await this.#step('queue', () => reader.acknowledge(some.done));
       left = some.left;
+      if (left.length === 0) await this.#readingPause;
+      await this.#step('queue', () => reader.acknowledge(some.done));
     }
   }
 

@@ -21,6 +21,8 @@ import type { Entered, EnteredEvent, Rejection } from './quarantine.ts';
  */
 const WEIGHT_MAX = 16 << 20;
 const WEIGHT_FIRST = 1 << 20;
+/** A batch that lands right after its read needs no command to find erased events. `erase` waits for its entries. */
+const ERASED_AGE_MS = 20;
 /** Weight of a row without its body. */
 const ROW_WEIGHT = 512;
 
@@ -85,7 +87,7 @@ export class Landing {
     const end = this.#endOfTransaction(entries);
     const some = entries.slice(0, end);
     try {
-      const erased = await this.#erased(some);
+      const erased = await this.#erased(some, ERASED_AGE_MS);
       const isErasedNow = ({ id }: Entered): boolean => erased.has(id ?? '');
       const landing = erased.size === 0 ? some : some.map((one) => (isErasedNow(one) ? withoutBody(one) : one));
       const rejections = [
@@ -107,8 +109,8 @@ export class Landing {
     }
   }
 
-  #erased(entries: readonly Entered[]): Promise<ReadonlySet<string>> {
-    return this.#options.reader.erased(entries).catch((cause: unknown) => {
+  #erased(entries: readonly Entered[], ageMsMax = 0): Promise<ReadonlySet<string>> {
+    return this.#options.reader.erased(entries, ageMsMax).catch((cause: unknown) => {
       throw new QueueStepFailed(messageOf(cause), { cause });
     });
   }

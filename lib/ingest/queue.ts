@@ -110,6 +110,8 @@ export interface QueueReport {
 export interface QueueReader {
   /** The number of replicas with a recent heartbeat, including this one; 0 until it has registered. */
   readonly replicas: number;
+  /** True for one of the replicas with a recent heartbeat, and until this one has registered. */
+  readonly isFirst: boolean;
   /** The longest body that any gateway accepts, in bytes, if known. */
   readonly bodyBytesMax: number | undefined;
   /**
@@ -127,8 +129,11 @@ export interface QueueReader {
   read(max: number, idleMs: number, waitMs: number): Promise<readonly Delivery[]>;
   /** Returns how many entries were still pending. Another member may have claimed and acknowledged the rest. */
   acknowledge(entries: readonly EntryName[]): Promise<number>;
-  /** Returns the ids of events that an operator erased after they were accepted. They land without their bodies. */
-  erased(events: readonly AcceptedEvent[]): Promise<ReadonlySet<string>>;
+  /**
+   * Returns the ids of events that an operator erased after they were accepted. They land without their bodies. The
+   * answer may be as old as `ageMsMax`, but not older than the read that returned the events.
+   */
+  erased(events: readonly AcceptedEvent[], ageMsMax?: number): Promise<ReadonlySet<string>>;
   state(): QueueState;
   /** Leaves the group and closes the connections. Other members may claim the pending entries. */
   close(): Promise<void>;

@@ -14,8 +14,11 @@ const COPY = 'COPY events (id, type, producer, accepted_at, landed_at, body, tra
 const COLUMNS = 7;
 const SIGNATURE = Buffer.from('PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0', 'latin1');
 const TRAILER = -1;
-/** Bytes around the rows: the header of CopyData, the signature, the trailer and CopyDone. */
-const FRAME_BYTES = 1 + 4 + SIGNATURE.length + 2 + 1 + 4;
+/** The statement, as the message Query. */
+const QUERY = Buffer.from(`Q....${COPY}\0`);
+QUERY.writeInt32BE(QUERY.length - 1, 1);
+/** Bytes around the rows: the statement, the header of CopyData, the signature, the trailer and CopyDone. */
+const FRAME_BYTES = QUERY.length + 1 + 4 + SIGNATURE.length + 2 + 1 + 4;
 const NULL = -1;
 const TIMESTAMP_BYTES = 8;
 /** Bytes of a row without its text values: the number of columns, the length of each, and two times. */
@@ -55,11 +58,10 @@ class CopyIn implements pg.Submittable {
 
   /**
    * Fact: a session that waits for rows holds its locks, and no server timeout ends it. Choice: the rows follow the
-   * statement immediately; if the statement fails, the server ignores them (manual, "COPY Operations"). Effect: a
+   * statement in one write; if the statement fails, the server ignores them (manual, "COPY Operations"). Effect: a
    * frozen consumer does not block ALTER TABLE, and each batch saves one round trip.
    */
   submit(connection: pg.Connection): void {
-    connection.query(COPY);
     connection.stream.write(this.#messages);
   }
 
@@ -79,7 +81,7 @@ class CopyIn implements pg.Submittable {
   }
 }
 
-/** Returns one CopyData message with all rows, followed by CopyDone. */
+/** Returns the statement, one CopyData message with all rows, and CopyDone. */
 function copyMessages(events: readonly LandingEvent[], landedAtMs: number): Buffer {
   let bytesMax = FRAME_BYTES;
   for (const { id, type, producer, body, traceparent = '' } of events) {
@@ -88,7 +90,8 @@ function copyMessages(events: readonly LandingEvent[], landedAtMs: number): Buff
   }
   const messages = Buffer.allocUnsafe(bytesMax);
   const landedAt = timestamp(landedAtMs);
-  let at = 1 + 4;
+  const start = QUERY.copy(messages);
+  let at = start + 1 + 4;
   at += SIGNATURE.copy(messages, at);
   for (const { id, type, producer, acceptedAtMs, body, traceparent } of events) {
     at = messages.writeInt16BE(COLUMNS, at);
@@ -102,8 +105,8 @@ function copyMessages(events: readonly LandingEvent[], landedAtMs: number): Buff
     at = traceparent === undefined ? messages.writeInt32BE(NULL, at) : writeText(messages, traceparent, at);
   }
   at = messages.writeInt16BE(TRAILER, at);
-  messages[0] = COPY_DATA;
-  messages.writeInt32BE(at - 1, 1);
+  messages[start] = COPY_DATA;
+  messages.writeInt32BE(at - start - 1, start + 1);
   messages[at] = COPY_DONE;
   return messages.subarray(0, messages.writeInt32BE(4, at + 1));
 }

@@ -132,6 +132,7 @@ export class InProcess {
     const calling: QueueReader = {
       bodyBytesMax: undefined,
       replicas: 1,
+      isFirst: true,
       register: (...given) => real.register(...given),
       join: () => real.join(),
       read: (...given) => real.read(...given),

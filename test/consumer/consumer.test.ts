@@ -218,6 +218,7 @@ function virtualQueue() {
   };
   const reader = {
     bodyBytesMax: 1_000,
+    isFirst: true,
     register: () => Promise.resolve(true),
     join: () => Promise.resolve(false),
     read: async (max: number, _: number, waitMs: number) => {
@@ -274,7 +275,7 @@ function virtualQueue() {
     t.after(() => consumer.stop());
     return { consumer, done, failed: () => failed };
   };
-  return { clock, calls, arrive, run };
+  return { clock, calls, arrive, reader, run };
 }
 
 describe('a consumer without a backlog', () => {
@@ -284,16 +285,53 @@ describe('a consumer without a backlog', () => {
     await clock.advance(3_000);
     for (let round = 0; round < 3; round += 1) {
       await arrive('first');
-      assert.deepEqual(calls.splice(0), ['land first', 'acknowledge first'], 'no time has passed');
+      assert.deepEqual(calls.splice(0), ['land first'], 'no time has passed');
       for (const id of ['a', 'b', 'c']) {
         await clock.advance(12.5);
         await arrive(id);
       }
       assert.deepEqual(calls, []);
       await clock.advance(12.5);
-      assert.deepEqual(calls.splice(0), ['land a,b,c', 'acknowledge a,b,c']);
+      assert.deepEqual(calls.splice(0), ['acknowledge first', 'land a,b,c']);
       await clock.advance(50);
+      assert.deepEqual(calls.splice(0), ['acknowledge a,b,c']);
     }
+  });
+
+  it('leaves events of the next 250 ms to the first replica, unless it is the first', async (t) => {
+    const { clock, calls, arrive, run } = virtualQueue();
+    run(t, { isFirst: false });
+    await clock.settle();
+    for (const id of ['a', 'b']) await arrive(id);
+    await clock.advance(249);
+    assert.deepEqual(calls, ['land a']);
+    await clock.advance(1);
+    assert.deepEqual(calls, ['land a', 'acknowledge a', 'land b']);
+  });
+
+  it('acknowledges before it reads again, so that a read without events does not delay it', async (t) => {
+    const { clock, calls, arrive, reader, run } = virtualQueue();
+    const read = (...given: Parameters<typeof reader.read>): Promise<Delivery[]> => {
+      calls.push('read');
+      return reader.read(...given);
+    };
+    run(t, { read });
+    await clock.settle();
+    await arrive('a');
+    await clock.advance(50);
+    assert.deepEqual(calls, ['read', 'land a', 'acknowledge a', 'read']);
+  });
+
+  it('acknowledges immediately if a landing lasts longer than the pause', async (t) => {
+    const { clock, calls, arrive, run } = virtualQueue();
+    const landed = Promise.withResolvers<ReadonlySet<string>>();
+    run(t, { erased: () => landed.promise });
+    await clock.settle();
+    await arrive('slow');
+    await clock.advance(60);
+    landed.resolve(new Set());
+    await clock.settle();
+    assert.deepEqual(calls, ['land slow', 'acknowledge slow']);
   });
 
   it('reads a backlog without a pause', async (t) => {
@@ -320,12 +358,13 @@ describe('a consumer without a backlog', () => {
     const { consumer, done } = run(t, { schemas });
     await clock.settle();
     await arrive('slow', 'other', 'slow-bad');
-    assert.deepEqual(calls.splice(0), ['land other', 'acknowledge other']);
+    assert.deepEqual(calls.splice(0), ['land other']);
     await clock.advance(50);
     await arrive('another');
-    assert.deepEqual(calls.splice(0), ['land another', 'acknowledge another']);
+    assert.deepEqual(calls.splice(0), ['acknowledge other', 'land another']);
     consumer.stop();
     await clock.settle();
+    assert.deepEqual(calls.splice(0), ['acknowledge another']);
     checked.resolve();
     await done;
     assert.deepEqual(calls, ['land slow', 'quarantine slow-bad', 'acknowledge slow,slow-bad']);

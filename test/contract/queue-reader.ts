@@ -198,6 +198,21 @@ export function describeQueueReader(name: string, start: () => Promise<QueueUnde
       assert.equal(await last.register(6), true);
     });
 
+    it('has one first consumer, and another one after that has left', async () => {
+      const members = await Promise.all([open(), open(), open()]);
+      assert.ok(members.every(({ isFirst }) => isFirst));
+      const firsts = async (): Promise<QueueReader[]> => {
+        for (const member of [...members, ...members]) await member.register(6);
+        return members.filter(({ isFirst }) => isFirst);
+      };
+      const [first, ...others] = await firsts();
+      assert.ok(first !== undefined);
+      assert.equal(others.length, 0);
+      await first.close();
+      members.splice(members.indexOf(first), 1);
+      assert.equal((await firsts()).length, 1);
+    });
+
     it('keeps the place of a live consumer beyond its lease', async () => {
       const [living, late] = [await open(), await open()];
       assert.equal(await living.register(1), true);

@@ -138,6 +138,19 @@ describe('the note of an erasure', () => {
     assert.deepEqual([...(await erased('one', before + 3_600_000))], []);
     assert.deepEqual([...(await erased('two', before))], []);
   });
+
+  it('made since the last read is found only by those who want an answer that is not older', async (t) => {
+    const [admin, reader] = [openAdmin(t), await openReader(t)];
+    await server.command('FLUSHALL');
+    await reader.join();
+    const events = [{ source: await sourceOf(server), id: 'one', acceptedAtMs: 1 }];
+    const erased = async (ageMsMax?: number): Promise<string[]> => [...(await reader.erased(events, ageMsMax))];
+    await reader.read(1, 3_600_000, 0);
+    await admin.noteErasure('one');
+    assert.deepEqual([await erased(60_000), await erased()], [[], ['one']]);
+    await reader.read(1, 3_600_000, 0);
+    assert.deepEqual(await erased(0), ['one']);
+  });
 });
 
 describe('replaying rows', () => {

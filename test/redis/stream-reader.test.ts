@@ -111,7 +111,9 @@ describe('the reader of a Redis Stream', () => {
     await next.command('XREADGROUP', 'GROUP', GROUP, 'another', 'STREAMS', STREAM, '>');
     const read = await reader.read(1, 60_000, 5_000);
     assert.equal(String(read[0]?.body), 'old');
-    assert.equal(await reader.acknowledge(read), 0);
+    const waiting = reader.read(1, 60_000, 200);
+    assert.equal(await reader.acknowledge(read), 0, 'the other connection acknowledges during a read');
+    assert.deepEqual(await waiting, []);
     assert.equal(((await next.command('XPENDING', STREAM, GROUP)) as unknown[])[0], 1);
   });
 

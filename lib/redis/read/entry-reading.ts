@@ -10,8 +10,8 @@ import { withTimeout } from '../wire/deadline.ts';
 import { entriesOf, type ReadEntries } from '../stream/entry.ts';
 import { isNoGroup, NoAnswer, RedisError } from '../wire/errors.ts';
 import { isNoScript, Script } from '../wire/script.ts';
-import type { Argument, RedisBytes } from '../wire/values.ts';
-import { GROUP } from '../stream/layout.ts';
+import type { RedisBytes } from '../wire/values.ts';
+import { GROUP, keyOf } from '../stream/layout.ts';
 
 export const ANSWER_TIMEOUT_MS = 3_000;
 const CLAIM_INTERVAL_MS = 1_000;
@@ -34,12 +34,24 @@ export class EntryReading {
   #claimedMs = Number.NEGATIVE_INFINITY;
   /** The entry at which the next claim starts; '-' means the first. */
   #claimCursor = '-';
+  /** Reads that wait for a reply. */
+  #reads = 0;
+  #nothingErasedMs = Number.NEGATIVE_INFINITY;
   /** The last of this member's own pending entries that was read again. Set only after a lost reply. */
   #againFrom: string | undefined;
 
   constructor(options: EntryReadingOptions) {
     this.#options = options;
     options.connection.tell({ onLost: () => (this.#againFrom = '0') });
+  }
+
+  get isReading(): boolean {
+    return this.#reads > 0;
+  }
+
+  /** When a read found that no event has been erased lately. */
+  get nothingErasedMs(): number {
+    return this.#nothingErasedMs;
   }
 
   /** Needed after a change of servers, because entries in hand cannot be acknowledged on the new server. */
@@ -54,7 +66,8 @@ export class EntryReading {
 
   async read(max: number, idleMs: number, waitMs: number): Promise<readonly Delivery[]> {
     const servers = this.#options.servers();
-    const deliveries = await this.#read(max, idleMs, waitMs);
+    this.#reads += 1;
+    const deliveries = await this.#read(max, idleMs, waitMs).finally(() => (this.#reads -= 1));
     return servers === 0 ? deliveries : deliveries.map((delivery) => ({ ...delivery, servers }));
   }
 
@@ -76,7 +89,12 @@ export class EntryReading {
     for (;;) {
       const { stream, member } = this.#options;
       const args = [GROUP, member, idleMs, this.#claimCursor, max, CLAIM_BYTES, REPLICA_LEASE_MS].map(String);
-      const reply = await this.#claimScript.run({ send: (command) => this.#send(command, 0) }, stream, args);
+      const { bytes } = this.#options.connection;
+      const reply = await this.#claimScript.run(
+        { send: (command) => this.#answer(bytes.send(command), 0, (cause) => !isNoScript(cause)) },
+        stream,
+        args,
+      );
       const [cursor, entries] = reply as readonly [Buffer, RedisBytes];
       this.#claimCursor = cursor.toString('latin1');
       const { deliveries: claimed } = entriesOf(entries, this.#options.source(), this.#options.latestMs());
@@ -90,13 +108,16 @@ export class EntryReading {
   async #readGroup(max: number, waitMs: number, from: string): Promise<ReadEntries> {
     // BLOCK 0 would wait forever.
     const block = waitMs === 0 ? [] : ['BLOCK', String(waitMs)];
-    const { stream, member } = this.#options;
+    const { stream, member, connection, clock } = this.#options;
     const some = ['GROUP', GROUP, member, 'COUNT', String(max), ...block];
-    const command = ['XREADGROUP', ...some, 'STREAMS', stream, from];
-    const reply = await this.#send(command, waitMs).catch((cause: unknown) => {
+    const reading = connection.bytes.send(['XREADGROUP', ...some, 'STREAMS', stream, from]).catch((cause: unknown) => {
       if (cause instanceof RedisError && cause.code === 'UNBLOCKED' && waitMs > 0) return undefined;
       throw cause;
     });
+    // Both leave in one write. The server counts after the read.
+    const counting = connection.bytes.send(['ZCARD', keyOf(stream, 'erased')]).catch(() => undefined);
+    const [reply, erased] = await this.#answer(Promise.all([reading, counting]), waitMs, () => false);
+    if (erased === 0) this.#nothingErasedMs = clock.ms();
     // UNBLOCKED: the stream was deleted, or the server is no longer a master. The next command reports which.
     if (reply === undefined) return this.#readGroup(max, 0, from);
     // The reply is null, or an array with one stream: its name and its entries.
@@ -104,20 +125,15 @@ export class EntryReading {
     return entriesOf(entries, this.#options.source(), this.#options.latestMs());
   }
 
-  async #send(command: readonly Argument[], waitMs: number): Promise<RedisBytes> {
+  /** `isLost` tells whether entries may have been lost although the server answered with an error. */
+  async #answer<T>(reply: Promise<T>, waitMs: number, isLost: (cause: RedisError) => boolean): Promise<T> {
+    const { clock, connection } = this.#options;
     try {
-      return await withTimeout(
-        this.#options.clock,
-        this.#options.connection.bytes.send(command),
-        waitMs + ANSWER_TIMEOUT_MS,
-        () => this.#options.connection.bytesReceived,
-      );
+      return await withTimeout(clock, reply, waitMs + ANSWER_TIMEOUT_MS, () => connection.bytesReceived);
     } catch (cause) {
       if (isNoGroup(cause)) throw new GroupVanished('the stream or its group is gone', { cause });
-      // After an error reply, no entries were lost, unless a script failed halfway.
-      const lost = !(cause instanceof RedisError) || (command[0] !== 'XREADGROUP' && !isNoScript(cause));
-      if (lost) this.#againFrom ??= '0';
-      if (cause instanceof NoAnswer) this.#options.connection.restart('the server does not answer');
+      if (!(cause instanceof RedisError) || isLost(cause)) this.#againFrom ??= '0';
+      if (cause instanceof NoAnswer) connection.restart('the server does not answer');
       throw cause;
     }
   }

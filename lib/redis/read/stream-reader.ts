@@ -67,6 +67,7 @@ export class StreamReader implements QueueReader {
   #heartbeats: Timer | undefined;
   #replicasMax = 0;
   #replicas = 0;
+  #isFirst = true;
   #crowded = false;
 
   readonly #histories = new Histories();
@@ -125,13 +126,17 @@ export class StreamReader implements QueueReader {
     return this.#replicas;
   }
 
+  get isFirst(): boolean {
+    return this.#isFirst;
+  }
+
   /** True if the servers reply but accept no commands yet, because they are replicas or loading their data. */
   get waiting(): boolean {
     return [this.#reading, this.#control].every((connection) => connection.ready || connection.waiting);
   }
 
   async register(replicasMax: number): Promise<boolean> {
-    if ((await this.#renew(replicasMax)) === -1) return false;
+    if (!(await this.#renew(replicasMax))) return false;
     this.#replicasMax = replicasMax;
     this.#heartbeats ??= this.#clock.every(HEARTBEAT_INTERVAL_MS, () => void this.#beat());
     this.#trimmer.start();
@@ -161,18 +166,21 @@ export class StreamReader implements QueueReader {
     let done = 0;
     for (let from = 0; from < entries.length; from += ACKNOWLEDGE_MAX) {
       const some = entries.slice(from, from + ACKNOWLEDGE_MAX);
-      const readHere = some.filter(({ servers = 0 }) => servers === this.#histories.of(this.#control));
+      // Between two reads, it leaves in one write with the next one.
+      const connection = this.#entries.isReading ? this.#control : this.#reading;
+      const readHere = some.filter(({ servers = 0 }) => servers === this.#histories.of(connection));
       if (readHere.length === 0) continue;
       const names = readHere.map(({ entry }) => entry);
-      done += (await this.#command(['XACK', this.#stream, GROUP, ...names])) as number;
+      done += (await this.#command(['XACK', this.#stream, GROUP, ...names], connection)) as number;
     }
     return done;
   }
 
-  async erased(events: readonly AcceptedEvent[]): Promise<ReadonlySet<string>> {
+  async erased(events: readonly AcceptedEvent[], ageMsMax = 0): Promise<ReadonlySet<string>> {
     const key = keyOf(this.#stream, 'erased');
     const ids = [...new Set(events.flatMap(({ id }) => id ?? []))];
-    if (ids.length === 0 || (await this.#command(['ZCARD', key])) === 0) return new Set();
+    if (this.#clock.ms() - this.#entries.nothingErasedMs < ageMsMax || ids.length === 0) return new Set();
+    if ((await this.#command(['ZCARD', key])) === 0) return new Set();
     const times = (await this.#command(['ZMSCORE', key, ...ids])) as readonly (string | null)[];
     const erasedMs = new Map(ids.map((id, at) => [id, Number(times[at] ?? -1)]));
     return new Set(
@@ -205,17 +213,22 @@ export class StreamReader implements QueueReader {
     for (const connection of [this.#reading, this.#control]) connection.close();
   }
 
-  async #renew(replicasMax: number): Promise<number> {
+  /** Resolves with false if all places are taken. */
+  async #renew(replicasMax: number): Promise<boolean> {
     const args = [REPLICA_LEASE_MS, replicasMax, GROUP, MEMBER_IDLE_MAX_MS].map(String);
     const reply = await this.#answer(this.#register.run(this.#control, this.#stream, [this.name, ...args]));
-    if (reply !== -1) this.#replicas = reply as number;
-    return reply as number;
+    if (reply === -1) return false;
+    const [replicas, preceding] = reply as readonly [number, number];
+    this.#replicas = replicas;
+    this.#isFirst = preceding === 0;
+    return true;
   }
 
   /** A replica that was frozen for longer than its lease may have lost its place. It logs a warning and continues. */
   async #beat(): Promise<void> {
     try {
-      const crowded = (await this.#renew(0)) > this.#replicasMax;
+      await this.#renew(0);
+      const crowded = this.#replicas > this.#replicasMax;
       if (crowded && !this.#crowded)
         this.#log.warn({ replicas: this.#replicas }, 'more replicas run than INGEST_CONSUMER_REPLICAS_MAX allows');
       this.#crowded = crowded;
@@ -224,16 +237,16 @@ export class StreamReader implements QueueReader {
     }
   }
 
-  #command(command: readonly Argument[]): Promise<RedisValue> {
-    return this.#answer(this.#control.send(command));
+  #command(command: readonly Argument[], connection = this.#control): Promise<RedisValue> {
+    return this.#answer(connection.send(command), connection);
   }
 
-  async #answer(reply: Promise<RedisValue>): Promise<RedisValue> {
+  async #answer(reply: Promise<RedisValue>, connection = this.#control): Promise<RedisValue> {
     try {
       return await withTimeout(this.#clock, reply, ANSWER_TIMEOUT_MS);
     } catch (cause) {
       if (isNoGroup(cause)) throw new GroupVanished('the stream or its group is gone', { cause });
-      if (cause instanceof NoAnswer) this.#control.restart('the server does not answer');
+      if (cause instanceof NoAnswer) connection.restart('the server does not answer');
       throw cause;
     }
   }

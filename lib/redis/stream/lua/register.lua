@@ -6,7 +6,8 @@
 -- KEYS[1]  the stream
 -- ARGV     the replica's name, the lease in milliseconds, the maximum number of replicas (0: no limit; -1: this one
 --          leaves), the group, and the idle time in milliseconds after which other members are removed
--- Reply    the number of replicas, including this one; -1 if the maximum is reached and this one was not registered
+-- Reply    the number of replicas, including this one, and the number of those that precede it, in an order that differs
+--          between streams; -1 if the maximum is reached and this one was not registered
 local stream, name, group = KEYS[1], ARGV[1], ARGV[4]
 local lease, max, idle = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[5])
 local replicas, leaves = '{' .. stream .. '}:replicas', max == -1
@@ -30,4 +31,8 @@ for _, list in ipairs(members.err and {} or members) do
   local is_over = member.name == name and leaves or member.name ~= name and member.idle > idle
   if is_over and member.pending == 0 then redis.call('XGROUP', 'DELCONSUMER', stream, group, member.name) end
 end
-return redis.call('ZCARD', replicas)
+local alive, preceding = redis.call('ZRANGE', replicas, 0, -1), 0
+for _, other in ipairs(alive) do
+  if redis.sha1hex(stream .. other) < redis.sha1hex(stream .. name) then preceding = preceding + 1 end
+end
+return { #alive, preceding }
