@@ -1,5 +1,5 @@
 import type { Bench } from './bench.ts';
-import type { JointRun, Run } from './measure.ts';
+import type { Run } from './measure.ts';
 import type { MetricName } from './metrics.ts';
 import type { Limit } from './statistics.ts';
 
@@ -20,7 +20,5 @@ export interface BenchCase {
   /** Set for long runs and for figures that hardly vary. */
   readonly roundsMax?: number;
   readonly comparisons: readonly Comparison[];
-  /** Returns the reason why the case cannot run on this machine. */
-  leftOut?(bench: Bench): string | undefined;
-  runs(bench: Bench): Promise<readonly Run[]> | readonly (Run | JointRun)[];
+  runs(bench: Bench): Promise<readonly Run[]> | readonly Run[];
 }

@@ -1,8 +1,7 @@
 // The state shared by all cases of a run.
 import { BenchEnvironment } from './bench-environment.ts';
 import { beside, type SidePlan } from './beside.ts';
-import { measure, type Duration, type Plan, type JointRun, type Run } from './measure.ts';
-import { median } from './statistics.ts';
+import { measure, runOf, type Duration, type Plan, type Run } from './measure.ts';
 import { GATEWAY, limit, nginx, type Subject } from './subjects.ts';
 import { pairSamples, type Pair } from './turns.ts';
 
@@ -11,7 +10,7 @@ export class Bench {
   readonly duration: Duration;
   readonly nginx: Subject | undefined;
   readonly limit: Subject | undefined;
-  #saturations: number[] = [];
+  #saturation: Promise<number> | undefined;
 
   private constructor(environment: BenchEnvironment, duration: Duration) {
     this.environment = environment;
@@ -25,11 +24,11 @@ export class Bench {
   }
 
   run(plan: Plan): Run {
-    return { label: plan.label, execute: () => measure(this.environment, plan, this.duration) };
+    return runOf(plan.label, () => measure(this.environment, plan, this.duration));
   }
 
   /** A run that puts several servers under load in alternating slices of time. */
-  beside(plans: readonly SidePlan[], pairs: readonly Pair<string>[]): JointRun {
+  beside(plans: readonly SidePlan[], pairs: readonly Pair<string>[]): Run {
     return {
       labels: plans.map(({ label }) => label),
       execute: async () => {
@@ -39,16 +38,11 @@ export class Bench {
     };
   }
 
-  noteSaturation(ratePerS: number): void {
-    this.#saturations.push(ratePerS);
-  }
-
-  /** Returns the gateway's saturation rate. Measures it first if the saturation case did not run. */
-  async saturation(): Promise<number> {
-    if (this.#saturations.length === 0) {
-      const { figures } = await this.run({ label: 'gateway', subject: GATEWAY }).execute();
-      this.noteSaturation(figures['ratePerS'] ?? 1000);
-    }
-    return median(this.#saturations);
+  /** Returns the gateway's saturation rate, which is measured once. */
+  saturation(): Promise<number> {
+    const plan = { label: 'gateway', subject: GATEWAY };
+    return (this.#saturation ??= measure(this.environment, plan, this.duration).then(
+      ({ figures }) => figures['ratePerS'] ?? 1000,
+    ));
   }
 }

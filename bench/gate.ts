@@ -16,8 +16,7 @@ import {
   type GateVerdict,
   type LatencyRun,
 } from './gate-verdict.ts';
-import { measure, type Plan, type Sample } from './measure.ts';
-import { Progress } from './progress.ts';
+import { measure, progress, type Plan, type Sample } from './measure.ts';
 import { FASTIFY, GATEWAY, gatewayOf, type Subject, withServer } from './subjects.ts';
 import { median } from './statistics.ts';
 import { neighbourRatio } from './turns.ts';
@@ -37,13 +36,11 @@ const LATENCY_DURATION = { seconds: 5, warmupSeconds: 2 };
 
 const budget = JSON.parse(readFileSync(join(ROOT, 'bench/budget.json'), 'utf8')) as Budget;
 const environment = await BenchEnvironment.create();
-const progress = new Progress();
 const base = await comparedCommit();
 const costs: CostRound[] = [];
 const latencies: LatencyRun[] = [];
 
 const verdict = await measured();
-progress.clear();
 for (const line of verdict.lines) process.stdout.write(`bench-gate: ${line}\n`);
 const [code, words] = (
   {
@@ -61,10 +58,10 @@ async function measured(): Promise<GateVerdict> {
     const lastLatency = latencies.at(-1);
     const isLate = lastLatency === undefined || lastLatency.failure !== undefined || lastLatency.p99Ms >= P99_MAX_MS;
     if (isLate || (base !== undefined && rounds <= LATENCY_PAIRS)) await latencyRun(rounds % 2 === 0);
-    progress.show(`round ${rounds}: gateway and peer at saturation`);
+    progress(`round ${rounds}: gateway and peer at saturation`);
     await costRound(base?.subject).then(
       (round) => costs.push(round),
-      (cause: unknown) => progress.show(`round ${rounds} is void: ${String(cause)}`),
+      (cause: unknown) => progress(`round ${rounds} is void: ${String(cause)}`),
     );
     if (rounds < ROUNDS_FIRST && performance.now() - beganMs < TIME_MAX_MS) continue;
     const soFar = gateVerdict(costs, latencies, budget, P99_MAX_MS, base?.commit);
@@ -106,7 +103,7 @@ async function comparedCommit(): Promise<{ readonly commit: string; readonly sub
 async function latencyRun(baseFirst: boolean): Promise<void> {
   const options = { ratePerS: FIXED_RATE_PER_S };
   const run = (subject: Subject): Promise<Sample> => {
-    progress.show(`${subject.name}, ${FIXED_RATE_PER_S} events/s, open loop`);
+    progress(`${subject.name}, ${FIXED_RATE_PER_S} events/s, open loop`);
     const plan: Plan = { label: subject.name, subject, load: 'open-loop.ts', options };
     return measure(environment, plan, LATENCY_DURATION);
   };

@@ -9,7 +9,7 @@ import { CANONICAL_BODY_BYTES, CANONICAL_CONNECTIONS } from './load/workload.ts'
 import { costFigures, CpuBook, residentBytes } from './process-cost.ts';
 import { type Subject, withServer } from './subjects.ts';
 
-type LoadKind = 'raw-client.ts' | 'open-loop.ts' | 'paced.ts' | 'new-connections.ts';
+type LoadKind = 'open-loop.ts' | 'paced.ts' | 'new-connections.ts';
 
 /** Omitted members default to the canonical workload. */
 export interface Plan {
@@ -31,20 +31,19 @@ export interface Sample {
   /** Ratios to other labels that were measured side by side with this one. */
   readonly ratios?: Readonly<Record<string, Figures>>;
   readonly statuses: Readonly<Record<string, number>>;
-  readonly notes: readonly string[];
   readonly void?: string;
 }
 
+/** Returns one sample for each label. A run of several labels puts their servers under load side by side. */
 export interface Run {
-  readonly label: string;
-  execute(): Promise<Sample>;
-}
-
-/** Runs several servers side by side and returns one sample for each label. */
-export interface JointRun {
   readonly labels: readonly string[];
   execute(): Promise<readonly Sample[]>;
 }
+
+export const runOf = (label: string, execute: () => Promise<Sample>): Run => ({
+  labels: [label],
+  execute: async () => [await execute()],
+});
 
 export interface Duration {
   readonly seconds: number;
@@ -69,7 +68,7 @@ async function underLoad(
   let residentWarm = 0;
   let residentDone = 0;
   const result = await runLoad(
-    plan.load ?? 'raw-client.ts',
+    plan.load ?? 'paced.ts',
     clientOptions(environment, server, plan.options, {
       ...duration,
       warmupSeconds: plan.warmupSeconds ?? duration.warmupSeconds,
@@ -100,9 +99,13 @@ async function underLoad(
       ...refusedFigures(result),
     },
     statuses: result.statuses,
-    notes: result.notes,
     ...(reason === undefined ? {} : { void: reason }),
   };
+}
+
+export function progress(step: string): void {
+  const seconds = Math.round(performance.now() / 1000);
+  process.stderr.write(`${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, '0')} ${step}\n`);
 }
 
 /** Defaults to the canonical workload. */
@@ -155,7 +158,6 @@ export function voidReason(result: LoadResult, expected: readonly string[], coun
       .map(([status, count]) => (status === '0' ? `${count} broken connections` : `${count} answers ${status}`))
       .join(', ');
   }
-  if (result.unretryable > 0) return `${result.unretryable} answers 503 without "retryable":true`;
   return counted === 0 ? `no answer ${expected[0]}` : undefined;
 }
 

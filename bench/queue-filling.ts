@@ -3,12 +3,12 @@ import { createLog } from '../lib/process/log.ts';
 import { SETTINGS } from '../lib/process/settings.ts';
 import { type ConnectionOptions, RedisConnection } from '../lib/redis/server/connection.ts';
 import { queuePartitions, type QueuePartition } from '../lib/redis/stream/queue-partitions.ts';
-import type { RedisValue } from '../lib/redis/wire/values.ts';
 import { StreamQueue } from '../lib/redis/accept/stream-queue.ts';
 import type { Outcome } from '../lib/ingest/queue.ts';
 import type { RunningServer } from './bench-environment.ts';
 import { CANONICAL_BODY_BYTES, eventBody, idSource } from './load/workload.ts';
 import { WARN } from '../test/support/partition.ts';
+import { PlainRedis } from '../test/support/plain-redis.ts';
 import { eventually } from '../test/support/scope.ts';
 import { SYSTEM } from '../lib/process/clock.ts';
 
@@ -21,20 +21,9 @@ const optionsFor = (redis: RunningServer): ConnectionOptions => ({
   log: createLog('bench', 'error'),
 });
 
-async function withConnection<T>(connection: RedisConnection, work: () => Promise<T>): Promise<T> {
-  const ready = new Promise<void>((resolve) => connection.tell({ onReady: resolve }));
-  connection.open();
-  await ready;
-  try {
-    return await work();
-  } finally {
-    connection.close();
-  }
-}
-
-export function redisCommand(redis: RunningServer, args: readonly string[]): Promise<RedisValue> {
-  const connection = new RedisConnection(optionsFor(redis));
-  return withConnection(connection, () => connection.send(args));
+export async function redisCommand({ port }: RunningServer, ...command: readonly string[]): Promise<unknown> {
+  const client = await PlainRedis.open(port);
+  return client.call(...command).finally(() => client.close());
 }
 
 /** Throws if an event is not accepted. */
@@ -73,22 +62,16 @@ export async function fillQueue(redis: RunningServer, count: number, bytes = CAN
 }
 
 /** Appends the same bodies to a plain stream, which is the minimum that a queue needs. */
-export async function fillStream(redis: RunningServer, count: number, bytes: number): Promise<void> {
-  const connection = new RedisConnection(optionsFor(redis));
-  await withConnection(connection, async () => {
-    const nextId = idSource();
-    for (let filled = 0; filled < count; filled += IN_FLIGHT) {
-      const some = Math.min(IN_FLIGHT, count - filled);
-      await Promise.all(
-        Array.from({ length: some }, () =>
-          connection.send(['XADD', 'ingest', '*', 'body', eventBody(nextId(), bytes)]),
-        ),
-      );
-    }
-  });
+export async function fillStream({ port }: RunningServer, count: number, bytes: number): Promise<void> {
+  const client = await PlainRedis.open(port);
+  const nextId = idSource();
+  for (let filled = 0; filled < count; filled += IN_FLIGHT) {
+    const some = Array.from({ length: Math.min(IN_FLIGHT, count - filled) }, () => eventBody(nextId(), bytes));
+    await Promise.all(some.map((body) => client.call('XADD', 'ingest', '*', 'body', body)));
+  }
+  client.close();
 }
 
 export async function redisMemory(redis: RunningServer): Promise<number> {
-  const info = await redisCommand(redis, ['INFO', 'memory']);
-  return Number(/^used_memory:(\d+)/m.exec(String(info))?.[1]);
+  return Number(/^used_memory:(\d+)/m.exec(String(await redisCommand(redis, 'INFO', 'memory')))?.[1]);
 }

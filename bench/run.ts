@@ -13,7 +13,6 @@ import { join } from 'node:path';
 import { Bench } from './bench.ts';
 import { ROOT } from './bench-environment.ts';
 import type { BenchCase } from './bench-case.ts';
-import { allocation } from './cases/allocation.ts';
 import { idleConnections } from './cases/idle-connections.ts';
 import { landing } from './cases/landing.ts';
 import { largeBodies } from './cases/large-bodies.ts';
@@ -26,17 +25,15 @@ import { saturation } from './cases/saturation.ts';
 import { sender } from './cases/sender.ts';
 import { whole } from './cases/whole.ts';
 import { machine } from './machine.ts';
-import type { JointRun, Run, Sample } from './measure.ts';
+import { progress, type Run, type Sample } from './measure.ts';
 import { written } from './metrics.ts';
-import { Progress } from './progress.ts';
-import { costChart, costData, costDataLines } from './report/cost-chart.ts';
+import { costChart } from './report/cost-chart.ts';
 import { caseTable, missedGoals } from './report/table.ts';
 import { summarize, type CaseSamples, type CaseSummary } from './summary.ts';
 
-/** The saturation case comes first because other cases use its rate. */
 const CASES: readonly BenchCase[] = [
   ...[saturation, latency, overload, newConnections, largeBodies],
-  ...[pipelining, allocation, idleConnections, queueMemory, landing, whole, sender],
+  ...[pipelining, idleConnections, queueMemory, landing, whole, sender],
 ];
 const WARMUP_SECONDS = 1.5;
 const ROUNDS_DEFAULT = 5;
@@ -53,21 +50,18 @@ const about = machine(started, rounds, duration.seconds);
 const note = (line: object): void => appendFileSync(`${file}.ndjson`, `${JSON.stringify(line)}\n`);
 note({ kind: 'machine', ...about });
 
-const progress = new Progress();
 const bench = await Bench.create(duration);
 const summaries: CaseSummary[] = [];
 for (const benchCase of cases) {
   const summary = summarize(await runCase(benchCase));
-  progress.clear();
   if (summaries.length === 0) printTwoNumbers(summary);
   summaries.push(summary);
   process.stdout.write(caseTable(summary));
   note({ kind: 'summary', ...summary });
 }
 process.stdout.write(`\n${file}.ndjson\n`);
-const data = costData(summaries);
-if (data !== undefined) writePicture('cost', costChart(data, about));
-if (data !== undefined) process.stdout.write(`\n${costDataLines(data)}`);
+const chart = costChart(summaries, about);
+if (chart !== undefined) writePicture('cost', chart);
 process.exit(ended());
 
 /** Prints the missed goals, and returns the exit code. */
@@ -87,20 +81,18 @@ function writePicture(name: string, svg: string): void {
 }
 
 async function runCase(benchCase: BenchCase): Promise<CaseSamples> {
-  const leftOut = benchCase.leftOut?.(bench);
-  if (leftOut !== undefined) return { benchCase, leftOut, samples: new Map() };
   const runs = await benchCase.runs(bench);
-  const samples = new Map<string, Sample[]>(runs.flatMap(labelsOf).map((label) => [label, []]));
+  const samples = new Map<string, Sample[]>(runs.flatMap(({ labels }) => labels).map((label) => [label, []]));
   const caseRounds = Math.min(rounds, benchCase.roundsMax ?? rounds);
   for (let round = 0; round < caseRounds; round += 1) {
     for (const run of round % 2 === 0 ? runs : [...runs].reverse()) {
-      const step = `${benchCase.name} ${round + 1}/${caseRounds}: ${titleOf(run)}`;
-      progress.show(step);
+      const step = `${benchCase.name} ${round + 1}/${caseRounds}: ${run.labels.join(', ')}`;
+      progress(step);
       let found = await execute(benchCase, round, run);
       // A pause on a shared machine can void a run, so a void run is repeated once.
       const reason = found.find((sample) => sample.void !== undefined)?.void;
       if (reason !== undefined) {
-        progress.show(`${step}, again (${reason})`);
+        progress(`${step}, again (${reason})`);
         found = await execute(benchCase, round, run);
       }
       for (const sample of found) samples.get(sample.label)?.push(sample);
@@ -109,23 +101,11 @@ async function runCase(benchCase: BenchCase): Promise<CaseSamples> {
   return { benchCase, samples };
 }
 
-function labelsOf(run: Run | JointRun): readonly string[] {
-  return 'labels' in run ? run.labels : [run.label];
-}
-
-function titleOf(run: Run | JointRun): string {
-  return 'labels' in run ? `${run.labels[0]}, beside ${run.labels.length - 1} more` : run.label;
-}
-
-async function samplesOf(run: Run | JointRun): Promise<readonly Sample[]> {
-  return [await run.execute()].flat();
-}
-
 /** If a run throws, its samples are void and the other runs continue. */
-async function execute(benchCase: BenchCase, round: number, run: Run | JointRun): Promise<readonly Sample[]> {
-  const found = await samplesOf(run).catch((cause: unknown) => {
+async function execute(benchCase: BenchCase, round: number, run: Run): Promise<readonly Sample[]> {
+  const found = await run.execute().catch((cause: unknown) => {
     const reason = cause instanceof Error ? cause.message : String(cause);
-    return labelsOf(run).map((label) => ({ label, figures: {}, statuses: {}, notes: [], void: reason }));
+    return run.labels.map((label) => ({ label, figures: {}, statuses: {}, void: reason }));
   });
   for (const sample of found) note({ kind: 'sample', case: benchCase.name, round, ...sample });
   return found;

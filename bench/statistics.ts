@@ -67,12 +67,6 @@ export function noise({ median: middle, low, high }: Spread): number {
   return (high - low) / 2 / middle;
 }
 
-/** Returns a text such as `±7 %`, or an empty text for a single sample or a median of 0. */
-export function noiseText(figure: Spread): string {
-  const share = Math.round(noise(figure) * 100);
-  return figure.count < 2 || !Number.isFinite(share) ? '' : `±${share} %`;
-}
-
 export function ratioVerdict(ratio: Spread): RatioVerdict {
   if (ratio.count === 0 || !(noise(ratio) <= NOISE_MAX)) return 'too noisy';
   if (ratio.low > 1) return 'higher';

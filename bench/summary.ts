@@ -15,7 +15,6 @@ import { FOREIGN_SHARE_MAX, FOREIGN_SHARE_ROUND_MAX } from './gate-verdict.ts';
 
 export interface CaseSamples {
   readonly benchCase: BenchCase;
-  readonly leftOut?: string | undefined;
   readonly samples: ReadonlyMap<string, readonly Sample[]>;
 }
 
@@ -24,7 +23,6 @@ export interface LabelSummary {
   readonly figures: Readonly<Partial<Record<MetricName, Spread>>>;
   readonly rounds: number;
   readonly voids: readonly string[];
-  readonly notes: readonly string[];
 }
 
 export interface ComparisonSummary extends Comparison {
@@ -37,16 +35,14 @@ export interface ComparisonSummary extends Comparison {
 export interface CaseSummary {
   readonly name: string;
   readonly aim: string;
-  readonly leftOut: string | undefined;
   readonly labels: readonly LabelSummary[];
   readonly comparisons: readonly ComparisonSummary[];
 }
 
-export function summarize({ benchCase, leftOut, samples }: CaseSamples): CaseSummary {
+export function summarize({ benchCase, samples }: CaseSamples): CaseSummary {
   return {
     name: benchCase.name,
     aim: benchCase.aim,
-    leftOut,
     labels: [...samples].map(([label, rounds]) => labelSummary(label, rounds)),
     comparisons: benchCase.comparisons.flatMap((comparison) => comparisonSummary(comparison, samples) ?? []),
   };
@@ -63,7 +59,6 @@ function labelSummary(label: string, rounds: readonly Sample[]): LabelSummary {
     figures,
     rounds: rounds.length,
     voids: rounds.flatMap((sample) => sample.void ?? []),
-    notes: [...new Set(rounds.flatMap(({ notes }) => notes))],
   };
 }
 

@@ -78,7 +78,6 @@ export function pairSamples(pairs: readonly PairSlices[], foreignShare: number):
     },
     ratios: ratiosOf.get(label) ?? {},
     statuses: { 202: all.reduce((sum, { events }) => sum + events, 0) },
-    notes: [],
   }));
 }
 

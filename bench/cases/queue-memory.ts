@@ -2,7 +2,7 @@
 // same bodies in a plain stream. deploy/RUNBOOK.md quotes these figures.
 import type { BenchCase } from '../bench-case.ts';
 import type { Bench } from '../bench.ts';
-import type { Run } from '../measure.ts';
+import { runOf, type Run } from '../measure.ts';
 import { fillQueue, fillStream, redisMemory } from '../queue-filling.ts';
 
 const EVENTS = 200_000;
@@ -31,18 +31,15 @@ function memoryRun(
   fill: typeof fillStream,
   settings: readonly string[] = [],
 ): Run {
-  return {
-    label,
-    execute: async () => {
-      const redis = await bench.environment.redis(settings);
-      try {
-        const before = await redisMemory(redis);
-        await fill(redis, EVENTS, bytes);
-        const bytesEach = ((await redisMemory(redis)) - before) / EVENTS;
-        return { label, figures: { bytesEach }, statuses: {}, notes: [] };
-      } finally {
-        await redis.stop();
-      }
-    },
-  };
+  return runOf(label, async () => {
+    const redis = await bench.environment.redis(settings);
+    try {
+      const before = await redisMemory(redis);
+      await fill(redis, EVENTS, bytes);
+      const bytesEach = ((await redisMemory(redis)) - before) / EVENTS;
+      return { label, figures: { bytesEach }, statuses: {} };
+    } finally {
+      await redis.stop();
+    }
+  });
 }

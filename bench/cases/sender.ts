@@ -8,8 +8,8 @@ import type { BenchCase } from '../bench-case.ts';
 import type { Bench } from '../bench.ts';
 import { NODE, ROOT } from '../bench-environment.ts';
 import { bodySource, CANONICAL_BODY_BYTES } from '../load/workload.ts';
-import type { Figures, Sample } from '../measure.ts';
-import { CpuBook, cpuSeconds } from '../process-cost.ts';
+import { runOf, type Figures, type Sample } from '../measure.ts';
+import { costFigures, CpuBook } from '../process-cost.ts';
 import { GATEWAY, withServer } from '../subjects.ts';
 
 const EVENTS = 100_000;
@@ -32,8 +32,7 @@ export const sender: BenchCase = {
     { metric: 'ratePerS', of: 'depth 16', against: 'reference' },
     { metric: 'serverUs', of: 'depth 16', against: 'reference' },
   ],
-  runs: (bench) =>
-    Object.entries(DEPTHS).map(([label, args]) => ({ label, execute: () => sendFile(bench, label, args) })),
+  runs: (bench) => Object.entries(DEPTHS).map(([label, args]) => runOf(label, () => sendFile(bench, label, args))),
 };
 
 async function sendFile(bench: Bench, label: string, args: readonly string[]): Promise<Sample> {
@@ -44,18 +43,13 @@ async function sendFile(bench: Bench, label: string, args: readonly string[]): P
     const send = (count: readonly string[]): Promise<Figures> => summaryOf(bench, gateway.port, [...args, ...count]);
     await send(['--sample', '20000']);
     const before = new CpuBook();
-    const [serverBefore, redisBefore] = [cpuSeconds(gateway.pid), cpuSeconds(redis.pid)];
     const { accepted = 0, eventsPerS = 0, p50Ms = 0, p99Ms = 0, retries = 0 } = await send([file]);
-    const perEvent = (pid: number, from: number): number => ((cpuSeconds(pid) - from) / EVENTS) * 1e6;
-    const [serverUs, redisUs] = [perEvent(gateway.pid, serverBefore), perEvent(redis.pid, redisBefore)];
-    const foreignShare = new CpuBook().foreignShare(before, process.pid);
-    const figures = { ratePerS: eventsPerS, p50Ms, p99Ms, serverUs, redisUs, totalUs: serverUs + redisUs };
+    const costs = costFigures(before, new CpuBook(), gateway.pid, redis.pid, EVENTS);
     const missed = accepted === EVENTS && retries === 0 ? undefined : `${accepted} accepted, ${retries} retries`;
     return {
       label,
-      figures: { ...figures, foreignShare },
+      figures: { ratePerS: eventsPerS, p50Ms, p99Ms, ...costs },
       statuses: { 202: accepted },
-      notes: [],
       ...(missed === undefined ? {} : { void: missed }),
     };
   });

@@ -2,12 +2,13 @@
 // takes. With BENCH_BASE=<commit>, the programs of that commit run too, in alternation.
 import { mkdtempSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
+import { setTimeout as wait } from 'node:timers/promises';
 import { Scrape } from '../../test/support/scrape.ts';
 import { startPrivatePostgres } from '../../test/support/postgres.ts';
 import type { BenchCase } from '../bench-case.ts';
 import type { Bench } from '../bench.ts';
 import { checkOut, ROOT, type RunningServer } from '../bench-environment.ts';
-import { clientOptions, runLoad, voidReason, type Figures, type Sample } from '../measure.ts';
+import { clientOptions, runLoad, runOf, voidReason, type Figures, type Sample } from '../measure.ts';
 import { CpuBook } from '../process-cost.ts';
 import { redisMemory } from '../queue-filling.ts';
 
@@ -44,7 +45,7 @@ export const whole: BenchCase = {
       const own = { ...setup, label, root: ROOT };
       return base === undefined ? [own] : [own, { ...setup, label: `base, ${label}`, root: base }];
     });
-    return setups.map((setup) => ({ label: setup.label, execute: () => run(bench, setup) }));
+    return setups.map((setup) => runOf(setup.label, () => run(bench, setup)));
   },
 };
 
@@ -83,7 +84,7 @@ async function run({ environment }: Bench, { label, root, consumers, ratePerS }:
     };
     const options = clientOptions(environment, gateway, { ratePerS }, DURATION);
     const result = await runLoad('paced.ts', options, { warm: mark, done: mark });
-    await new Promise((resolve) => setTimeout(resolve, SETTLE_MS));
+    await wait(SETTLE_MS);
     const [before, after] = books as [CpuBook, CpuBook];
     const events = result.statuses['202'] ?? 0;
     const each = (pids: readonly number[]): number =>
@@ -109,7 +110,7 @@ async function run({ environment }: Bench, { label, root, consumers, ratePerS }:
       foreignShare: after.foreignShare(before, process.pid),
     };
     const reason = voidReason(result, ['202'], events);
-    const sample = { label, figures, statuses: result.statuses, notes: result.notes };
+    const sample = { label, figures, statuses: result.statuses };
     return reason === undefined ? sample : { ...sample, void: reason };
   } finally {
     for (const server of started) await server.stop();

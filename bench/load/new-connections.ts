@@ -1,10 +1,10 @@
 // A closed loop with a new TLS connection for each request. With `resume`, each connection offers the session of the
 // previous connection. If the server does not resume that session, the connection counts as broken, because it would
 // measure a full handshake.
-import type { TLSSocket } from 'node:tls';
+import { setTimeout as wait } from 'node:timers/promises';
 import type { LoadOptions } from './options.ts';
 import { clientContext, RawConnection } from './raw-connection.ts';
-import { Tally, wait } from './tally.ts';
+import { Tally } from './tally.ts';
 import { requestSource } from './workload.ts';
 
 const options = JSON.parse(process.argv[2] ?? '{}') as LoadOptions;
@@ -25,7 +25,8 @@ function once(session: Buffer | undefined): Promise<Buffer | undefined> {
       {
         answered: (answered) => {
           status = answered;
-          if (session === undefined || isResumed(socket)) tally.answered(status, (performance.now() - beganMs) * 1000);
+          if (session === undefined || socket.isSessionReused())
+            tally.answered(status, (performance.now() - beganMs) * 1000);
           else tally.broken();
           socket.end();
         },
@@ -40,8 +41,6 @@ function once(session: Buffer | undefined): Promise<Buffer | undefined> {
     socket.once('secureConnect', () => socket.write(nextRequest(), 'latin1'));
   });
 }
-
-const isResumed = (socket: TLSSocket): boolean => socket.isSessionReused();
 
 async function loop(): Promise<void> {
   let session: Buffer | undefined;

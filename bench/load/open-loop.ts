@@ -10,8 +10,8 @@
 // `paced.ts` measures from the time at which a request was due.
 import autocannon from 'autocannon';
 import { readFileSync } from 'node:fs';
+import { setTimeout as wait } from 'node:timers/promises';
 import type { LoadOptions, LoadResult } from './options.ts';
-import { wait } from './tally.ts';
 import { bodySource } from './workload.ts';
 
 /** Documented, but missing from the type declarations. */
@@ -77,9 +77,7 @@ const broken = result.errors + result.timeouts + result.resets;
 const told: LoadResult = {
   statuses: Object.fromEntries(broken === 0 ? statuses : [...statuses, ['0', broken]]),
   offered: result.requests.total,
-  unretryable: 0,
   elapsedMs: result.duration * 1000,
   latency: { p50: result.latency.p50, p99: result.latency.p99 },
-  notes: [],
 };
 process.stdout.write(`${JSON.stringify(told)}\n`, () => process.exit(0));

@@ -22,10 +22,7 @@ export interface LoadResult {
   readonly statuses: Readonly<Record<string, number>>;
   /** Requests that an open loop offered in the measured part; 0 for a closed loop. */
   readonly offered: number;
-  readonly unretryable: number;
   readonly elapsedMs: number;
   /** Percentiles of the measured part in milliseconds, without 5xx answers. */
   readonly latency: { readonly p50: number; readonly p99: number };
-  /** Remarks for readers of the figures, such as that the planned rate was not reached. */
-  readonly notes: readonly string[];
 }

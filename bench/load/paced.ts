@@ -1,21 +1,24 @@
-// An open loop on bare TLS sockets. Requests are due at a fixed rate and latency is measured from the due time, so a
+// A load on bare TLS sockets. With a rate, requests are due at that rate (an open loop). Without one, each connection's
+// next request is due when the previous one was answered (a closed loop). Latency is measured from the due time, so a
 // stalled server is charged with the delay of every waiting request.
 //
 // All due requests of a connection are sent in one write (HTTP/1.1 pipelining). This makes requests cheap enough to
-// overload a server that runs on the other core. Every 503 must contain `"retryable":true`.
+// overload a server that runs on the other core.
+//
+// Runs in its own process: argv[2] contains LoadOptions as JSON, and the result is printed as one line of JSON. The
+// lines `warm` and `done` on standard error mark the start and the end of the measured part.
+import { setTimeout as wait } from 'node:timers/promises';
 import type { LoadOptions } from './options.ts';
 import { clientContext, openAll, RawConnection, type AnswerSink } from './raw-connection.ts';
-import { Tally, wait } from './tally.ts';
+import { Tally } from './tally.ts';
 import { requestSource } from './workload.ts';
 
 /** The interval at which due requests are sent. A request's latency includes the delay until then. */
 const LOOK_MS = 1;
-/** A run that sent less than this share of the planned rate gets a note. */
-const OFFERED_MIN = 0.98;
 const DEPTH_MAX = 16;
 
 const options = JSON.parse(process.argv[2] ?? '{}') as LoadOptions;
-const ratePerMs = (options.ratePerS ?? 1000) / 1000;
+const ratePerMs = options.ratePerS === undefined ? undefined : options.ratePerS / 1000;
 const secureContext = clientContext(options);
 const nextRequest = requestSource(options);
 const tally = new Tally();
@@ -33,6 +36,11 @@ class PacedConnection implements AnswerSink {
     this.#dueMs.push(dueMs);
   }
 
+  sendNow(): void {
+    this.add(performance.now());
+    this.write();
+  }
+
   write(): void {
     let requests = '';
     const until = Math.min(this.#dueMs.length, this.#answered + DEPTH_MAX);
@@ -40,7 +48,7 @@ class PacedConnection implements AnswerSink {
     if (requests !== '') this.connection.socket.write(requests, 'latin1');
   }
 
-  answered(status: string, text: string): void {
+  answered(status: string): void {
     if (!scheduled) return;
     tally.answered(status, (performance.now() - (this.#dueMs[this.#answered] ?? 0)) * 1000);
     this.#answered += 1;
@@ -49,7 +57,7 @@ class PacedConnection implements AnswerSink {
       this.#sent -= this.#answered;
       this.#answered = 0;
     }
-    if (status === '503' && !text.includes('"retryable":true')) tally.unretryable();
+    if (ratePerMs === undefined && !stopped) this.sendNow();
   }
 
   closed(): void {
@@ -61,20 +69,22 @@ const connections = await openAll(options.connections, () => new PacedConnection
 scheduled = true;
 const startMs = performance.now();
 let sent = 0;
-const timer = setInterval(() => {
-  const now = performance.now();
-  const due = Math.floor((now - startMs) * ratePerMs);
-  for (; sent < due; sent += 1) {
-    connections[sent % connections.length]?.add(startMs + sent / ratePerMs);
-    tally.offered();
-  }
-  for (const connection of connections) connection.write();
-}, LOOK_MS);
+let timer: NodeJS.Timeout | undefined;
+if (ratePerMs === undefined) for (const connection of connections) connection.sendNow();
+else
+  timer = setInterval(() => {
+    const now = performance.now();
+    const due = Math.floor((now - startMs) * ratePerMs);
+    for (; sent < due; sent += 1) {
+      connections[sent % connections.length]?.add(startMs + sent / ratePerMs);
+      tally.offered();
+    }
+    for (const connection of connections) connection.write();
+  }, LOOK_MS);
 
 await tally.run(options);
 clearInterval(timer);
 stopped = true;
 for (const { connection } of connections) connection.socket.destroy();
 await wait(50);
-tally.noteOffer(options, OFFERED_MIN);
 tally.tell();

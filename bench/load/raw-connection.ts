@@ -13,8 +13,8 @@ export function clientContext({ caPath, certPath, keyPath }: ClientFiles): Secur
 const OPEN_AT_ONCE = 50;
 
 export interface AnswerSink {
-  /** Called with the answer to the oldest open request. `text` is the whole answer. */
-  answered(status: string, text: string): void;
+  /** Called with the status of the answer to the oldest open request. */
+  answered(status: string): void;
   closed(): void;
 }
 
@@ -41,9 +41,9 @@ export class RawConnection {
   #read(chunk: Buffer, sink: AnswerSink): void {
     let text = this.#buffered === '' ? chunk.toString('latin1') : this.#buffered + chunk.toString('latin1');
     for (let end = responseEnd(text); end !== -1; end = responseEnd(text)) {
-      const one = end === text.length ? text : text.slice(0, end);
-      text = end === text.length ? '' : text.slice(end);
-      sink.answered(one.slice(9, 12), one);
+      const status = text.slice(9, 12);
+      text = text.slice(end);
+      sink.answered(status);
     }
     this.#buffered = text;
   }

@@ -1,15 +1,14 @@
 // Counts answers by status and records latencies in a histogram with three significant digits.
 import { createHistogram } from 'node:perf_hooks';
+import { setTimeout as wait } from 'node:timers/promises';
 import type { LoadOptions, LoadResult } from './options.ts';
 
 export class Tally {
   readonly #statuses: Record<string, number> = {};
   // Records latencies in microseconds, up to one minute.
   readonly #histogram = createHistogram({ lowest: 1, highest: 60_000_000, figures: 3 });
-  readonly #notes: string[] = [];
   #from = 0;
   #elapsedMs = 0;
-  #unretryable = 0;
   #offered = 0;
   #measuring = false;
 
@@ -45,31 +44,14 @@ export class Tally {
     this.#statuses['0'] = (this.#statuses['0'] ?? 0) + 1;
   }
 
-  unretryable(): void {
-    if (this.#measuring) this.#unretryable += 1;
-  }
-
-  /** Adds a note if less than `leastShare` of the planned rate was sent. */
-  noteOffer(options: LoadOptions, leastShare: number): void {
-    const planned = options.ratePerS ?? 0;
-    const offeredPerS = Math.round((this.#offered / this.#elapsedMs) * 1000);
-    if (offeredPerS < planned * leastShare) {
-      this.#notes.push(`the generator could offer only ${offeredPerS}/s of the planned ${Math.round(planned)}/s`);
-    }
-  }
-
   tell(): void {
     const ms = (percentile: number): number => this.#histogram.percentile(percentile) / 1000;
     const result: LoadResult = {
       statuses: this.#statuses,
       offered: this.#offered,
-      unretryable: this.#unretryable,
       elapsedMs: this.#elapsedMs,
       latency: { p50: ms(50), p99: ms(99) },
-      notes: this.#notes,
     };
     process.stdout.write(`${JSON.stringify(result)}\n`, () => process.exit(0));
   }
 }
-
-export const wait = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));

@@ -4,12 +4,10 @@
 //   bin/node bench/toollint/compare-truth.ts REPOSITORY COMMITS --config FILE
 //
 // Compares each of the last COMMITS commits along the first-parent history with its predecessor, in the changed files,
-// in three ways: with the predecessor's report, with its baseline file, and with its baseline file but without git. A
-// new finding is called known if its file has no more findings with the same rule and message (digits masked) than
-// before. Such a finding can still be new, if an old one was removed and another one added, so the share is an upper
-// bound. Also counts the findings that are known only by their kind, without their text: that share is an upper bound
-// of the findings that are wrongly known. Exits with code 1 if the first share exceeds 2 % with git. Clones the repository into
-// a temporary folder.
+// in two ways: with the predecessor's report and with its baseline file. A new finding is called known if its file has
+// no more findings with the same rule and message (digits masked) than before. Such a finding can still be new, if an
+// old one was removed and another one added, so the share is an upper bound. Exits with code 1 if it exceeds 2 %.
+// Clones the repository into a temporary folder.
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -61,20 +59,18 @@ function knownAmong(news: readonly Finding[], before: readonly Finding[], after:
   }, 0);
 }
 
-const totals = new Map<string, { known: number; news: number; byKind: number; all: number }>();
+const totals = new Map<string, { known: number; news: number }>();
 
-function compare(name: string, before: readonly Finding[], after: readonly Finding[], changes?: SourceChanges): void {
+function compare(name: string, before: readonly Finding[], after: readonly Finding[], changes: SourceChanges): void {
   const { knownBy } = matchFindings(
     before.map((finding) => ({ finding })),
     after,
     { changes },
   );
   const news = after.filter((_, index) => knownBy[index] === undefined);
-  const total = totals.get(name) ?? { known: 0, news: 0, byKind: 0, all: 0 };
+  const total = totals.get(name) ?? { known: 0, news: 0 };
   total.known += knownAmong(news, before, after);
   total.news += news.length;
-  total.byKind += knownBy.filter((known) => known?.by === 'kind').length;
-  total.all += after.length - news.length;
   totals.set(name, total);
 }
 
@@ -97,7 +93,6 @@ async function step(old: string, commit: string): Promise<void> {
   const file = readBaselineFile(memorySource(text, 'baseline')).entries.map(({ finding }) => finding);
   compare('report', moved(before), after, changes);
   compare('baseline file', moved(file), after, changes);
-  compare('baseline file without git', moved(file), after);
 }
 
 try {
@@ -105,14 +100,10 @@ try {
   const names = git('log', '--first-parent', '--format=%H', `--max-count=${Number(commits) + 1}`, '--', ...CODE);
   const history = names.trim().split('\n').reverse();
   for (const [index, commit] of history.slice(1).entries()) await step(history[index] as string, commit);
-  const percent = (part: number, whole: number) => `${((100 * part) / Math.max(1, whole)).toFixed(1)} %`;
-  for (const [name, { known, news, byKind, all }] of totals) {
+  for (const [name, { known, news }] of totals) {
     const share = known / Math.max(1, news);
-    process.stdout.write(
-      `${name}: ${known} of ${news} new findings are known (${percent(known, news)}); ` +
-        `${byKind} of ${all} known ones only by their kind (${percent(byKind, all)})\n`,
-    );
-    if (share > SHARE_MAX && !name.endsWith('without git')) process.exitCode = 1;
+    process.stdout.write(`${name}: ${known} of ${news} new findings are known (${(100 * share).toFixed(1)} %)\n`);
+    if (share > SHARE_MAX) process.exitCode = 1;
   }
 } finally {
   rmSync(folder, { recursive: true, force: true });

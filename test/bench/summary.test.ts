@@ -4,7 +4,7 @@ import type { Sample } from '../../bench/measure.ts';
 import { summarize } from '../../bench/summary.ts';
 
 const sample = (label: string, serverUs: number, more: Partial<Sample> = {}): Sample => ({
-  ...{ label, figures: { serverUs }, statuses: {}, notes: [] },
+  ...{ label, figures: { serverUs }, statuses: {} },
   ...more,
 });
 
