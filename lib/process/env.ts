@@ -142,22 +142,18 @@ export class Settings {
 function unknownKeys(environment: Environment): string[] {
   const unknown = Object.keys(environment).filter((key) => key.startsWith('INGEST_') && !KNOWN_KEYS.includes(key));
   return unknown.map((key) => {
-    const distances = KNOWN_KEYS.map((known) => editDistance(key, known));
-    const nearest = KNOWN_KEYS.filter((_, at) => distances[at] === Math.min(...distances));
+    const differences = KNOWN_KEYS.map((known) => difference(key, known));
+    const nearest = KNOWN_KEYS.filter((_, at) => differences[at] === Math.min(...differences));
     return `${key} is not a known key; the nearest one is ${nearest.join(' or ')}`;
   });
 }
 
-/** Returns the Levenshtein distance between two strings. */
-function editDistance(a: string, b: string): number {
-  let row = Array.from({ length: b.length + 1 }, (_, at) => at);
-  for (let i = 1; i <= a.length; i += 1) {
-    const next = [i];
-    for (let j = 1; j <= b.length; j += 1) {
-      const change = (row[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1);
-      next.push(Math.min(change, (row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1));
-    }
-    row = next;
-  }
-  return row[b.length] ?? 0;
+/** Returns how many characters of the longer key are not in the beginning or the end that both have in common. */
+function difference(a: string, b: string): number {
+  const shorter = Math.min(a.length, b.length);
+  let start = 0;
+  while (start < shorter && a[start] === b[start]) start += 1;
+  let end = 0;
+  while (end < shorter - start && a.at(-1 - end) === b.at(-1 - end)) end += 1;
+  return Math.max(a.length, b.length) - start - end;
 }

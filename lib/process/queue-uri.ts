@@ -40,45 +40,42 @@ export function queueUriOf(settings: Settings): string {
 
 export const isDispatcher = (uri: string): boolean => /^dispatchers?:/.test(uri);
 
+/** The form of each kind of URI. */
+const FORMS = {
+  server: 'redis://[user:password@]host:port[/db]',
+  sentinel: 'redis+sentinel://[user:password@]host:port,host:port/<master name>[?db=N]',
+  cluster: 'redis+cluster://[user:password@]host:port,host:port',
+  dispatcher: 'dispatcher://[user:password@]host-a:port,host-b:port',
+} as const;
+
 /** Returns the address, or the problem as text (`expected …`). The URI must have passed the checks in env.ts. */
 export function queueAddress(uri: string): QueueAddress | string {
   const list = listUri(uri);
   if (list === undefined) return 'expected the URI of a queue';
-  if (uri.includes('#')) return 'expected no #: in a password it is written %23';
-  const { username, password, pathname, searchParams } = new URL(list.of('host'));
+  const { username, password, pathname, search } = new URL(list.of('host'));
   const scheme = /^(?:rediss|dispatchers)/.test(uri) ? 'rediss' : 'redis';
-  const kind = /^rediss?\+(sentinel|cluster):$/.exec(list.scheme)?.[1];
-  const [parameter] = [...searchParams.keys()].filter((name) => name !== 'db' || kind !== 'sentinel');
-  if (isDispatcher(uri)) {
-    const [one, other, ...more] = list.hosts.map((host) => list.of(host).replace(list.scheme, `${scheme}:`));
-    if (one === undefined || other === undefined || more.length > 0)
-      return 'expected two hosts, of ingest-a and of ingest-b: dispatcher://host-a:6379,host-b:6379';
-    if (uri.includes('?')) return 'expected no ? after the hosts';
-    if (!/^\/?$/.test(pathname)) return 'expected no path: both queues are in database 0';
-    return { kind: 'dispatcher', uris: [one, other] };
+  const ofSeveral = /^rediss?\+(sentinel|cluster):$/.exec(list.scheme)?.[1] as 'sentinel' | 'cluster' | undefined;
+  const kind = ofSeveral ?? (isDispatcher(uri) ? 'dispatcher' : 'server');
+  const path = decodeURIComponent(pathname.slice(1));
+  const db = search.slice('?db='.length);
+  // Anything unexpected is a problem, so that no part of the URI is silently ignored.
+  const isForm = {
+    server: /^\d{0,5}$/.test(path) && !uri.includes('?'),
+    sentinel: /^[^/]+$/.test(path) && /^(?:\?db=\d{0,5})?$/.test(search),
+    cluster: path === '' && search === '',
+    dispatcher: path === '' && !uri.includes('?') && list.hosts.length === 2,
+  }[kind];
+  if (!isForm || uri.includes('#')) return `expected ${FORMS[kind]}; in a password, # is written %23`;
+  if (kind === 'server') return { kind, uri };
+  if (kind === 'dispatcher') {
+    const [one = '', other = ''] = list.hosts.map((host) => list.of(host).replace(list.scheme, `${scheme}:`));
+    return { kind, uris: [one, other] };
   }
-  if (kind !== 'sentinel' && kind !== 'cluster') {
-    if (parameter !== undefined)
-      return `expected no ${parameter} after the ?: a database is written redis://host:port/3`;
-    // Anything unexpected is a problem, so that no part of the URI is silently ignored.
-    if (uri.includes('?')) return 'expected no ? after the host';
-    if (!/^\/?\d{0,5}$/.test(pathname))
-      return 'expected nothing after the host but the number of a database: redis://host:port/3';
-    return { kind: 'server', uri };
-  }
-  const masterName = decodeURIComponent(pathname.slice(1));
-  const db = searchParams.get('db') ?? '';
-  if (parameter !== undefined) return `expected no ${parameter} after the ?`;
-  if (kind === 'cluster' && masterName !== '') return 'expected no path: a Redis Cluster has one database, 0';
-  if (kind === 'sentinel' && !/^[^/]+$/.test(masterName))
-    return 'expected the name of the master, as Sentinel knows it, after the hosts: /<master name>';
-  if (!/^\d{0,5}$/.test(db)) return 'expected the number of a database: ?db=0';
   const user = username === '' && password === '' ? '' : `${username}${password === '' ? '' : `:${password}`}@`;
-  const hosts = list.hosts.map((host) => (/:\d+$/.test(host) ? host : `${host}:${DEFAULT_PORT[kind]}`));
   return {
     kind,
-    hosts,
-    masterName,
+    hosts: list.hosts.map((host) => (/:\d+$/.test(host) ? host : `${host}:${DEFAULT_PORT[kind]}`)),
+    masterName: path,
     uriOf: (host, anonymous = false) =>
       `${scheme}://${anonymous ? '' : user}${host}${db === '' || anonymous ? '' : `/${db}`}`,
   };

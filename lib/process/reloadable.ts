@@ -36,7 +36,7 @@ type Parse<T> = (lastGood: T | undefined) => Promise<T>;
 
 /** Reads files or folders of files. Rejects if `parse` does. */
 export async function reloadable<T>(paths: readonly string[], parse: Parse<T>): Promise<Reloadable<T>> {
-  const digest = await digestOf(paths, new Map());
+  const { digest } = await contentOf(paths);
   return new Reloadable(paths, parse, digest, await parse(undefined));
 }
 
@@ -46,11 +46,10 @@ export class Reloadable<T> {
   #value: T;
   /** The digest of the content that `parse` read last. */
   #digest: string;
-  /** The digest of the content at the latest check. */
-  #read: string | undefined;
+  /** The content at the latest check. */
+  #content: Content | undefined;
   /** True if the last two checks read the same content. */
   #settled = false;
-  readonly #unchanged: Unchanged = new Map();
   #retryAtMs = Number.POSITIVE_INFINITY;
   #reloading: Reloading<T> | undefined;
   #timer: Timer | undefined;
@@ -90,9 +89,10 @@ export class Reloadable<T> {
 
   #check(forced: boolean): Promise<void> {
     this.#checking = this.#checking.then(async () => {
-      const digest = await digestOf(this.#paths, this.#unchanged);
-      this.#settled = digest === this.#read;
-      this.#read = digest;
+      const content = await contentOf(this.#paths, this.#content);
+      const { digest } = content;
+      this.#settled = digest === this.#content?.digest;
+      this.#content = content;
       const isChanged = forced || (this.#settled && digest !== this.#digest);
       if (this.#reloading === undefined || (!isChanged && this.#reloading.clock.ms() < this.#retryAtMs)) return;
       this.#digest = digest;
@@ -119,28 +119,27 @@ export class Reloadable<T> {
   }
 }
 
-/** The digests of files whose metadata identifies their content, by path. */
-type Unchanged = Map<string, { readonly version: string; readonly digest: string }>;
+interface Content {
+  readonly metadata: string;
+  readonly digest: string;
+  /** True if the same metadata proves the same content. */
+  readonly isOld: boolean;
+}
 
-const digestOf = async (paths: readonly string[], unchanged: Unchanged): Promise<string> =>
-  (await Promise.all(paths.map((path) => contentDigest(path, unchanged)))).join(' ');
-
-/** Returns the digest of a file, or of the names and contents of the files in a folder. Subfolders are not read. */
-async function contentDigest(path: string, unchanged: Unchanged, inFolder = false): Promise<string> {
-  const found = await stat(path, { bigint: true }).catch(() => undefined);
-  if (found?.isDirectory() === true && !inFolder) {
-    const names = (await readdir(path).catch(() => [])).sort();
-    const digests = await Promise.all(names.map((name) => contentDigest(join(path, name), unchanged, true)));
-    return hash('sha256', JSON.stringify([names, digests]));
-  }
-  const version = found && [found.dev, found.ino, found.size, found.mtimeNs, found.ctimeNs].join(' ');
-  const known = unchanged.get(path);
-  if (known !== undefined && known.version === version) return known.digest;
-  unchanged.delete(path);
-  const content = await readFile(path).catch(() => undefined);
-  if (content === undefined) return 'missing';
-  const digest = hash('sha256', content);
-  if (found !== undefined && version !== undefined && SYSTEM.clock.epochMs() - Number(found.ctimeMs) > TIME_STEP_MS)
-    unchanged.set(path, { version, digest });
-  return digest;
+/** Reads files, and the names and contents of the files in folders, unless they are the `known` ones. */
+async function contentOf(paths: readonly string[], known?: Content): Promise<Content> {
+  const inFolder = (path: string): Promise<string[]> =>
+    readdir(path).then(
+      (names) => names.sort().map((name) => join(path, name)),
+      () => [path],
+    );
+  const files = (await Promise.all(paths.map(inFolder))).flat();
+  const stats = await Promise.all(files.map((file) => stat(file, { bigint: true }).catch(() => undefined)));
+  const facts = stats.map((one) => one && [one.dev, one.ino, one.size, one.mtimeNs, one.ctimeNs].join(' '));
+  const metadata = JSON.stringify([files, facts]);
+  if (known?.isOld === true && known.metadata === metadata) return known;
+  const contents = await Promise.all(files.map((file) => readFile(file).catch(() => undefined)));
+  const digest = hash('sha256', JSON.stringify([files, contents.map((content) => content && hash('sha256', content))]));
+  const newestMs = Math.max(...stats.map((one) => Number(one?.ctimeMs ?? 0)));
+  return { metadata, digest, isOld: SYSTEM.clock.epochMs() - newestMs > TIME_STEP_MS };
 }
