@@ -1,7 +1,7 @@
 // Reads and writes the baseline file of a scan or an import, and asks git for the changes since its commit.
 import { existsSync, readFileSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
-import { commitsIn, isBaselineFile, isSameBaseline } from '../compare/baseline-file.ts';
+import { commitsIn, isSameBaseline } from '../compare/baseline-file.ts';
 import { changesSince, type SourceChanges } from '../compare/source-changes.ts';
 import { counted } from '../convert/plain-text.ts';
 import type { DocumentSource } from '../document/document-source.ts';
@@ -30,7 +30,7 @@ export async function baselineInput(
   const update =
     values['update-baseline'] === true
       ? {
-          accept: rules === undefined ? undefined : { rules, acceptance: { reason, until } },
+          accept: rules && { rules, acceptance: { reason, until } },
           commit: commitIn(scope.root, 'HEAD'),
           isElsewhere: dirname(path) !== resolve(io.cwd, scope.root),
         }
@@ -69,15 +69,13 @@ export function changesSinceBaseline(
 ): SourceChanges | string {
   const name = pathPrefix(prefix).of('.');
   if (renames !== undefined) {
-    const [, ref] = /^git:(.+)$/u.exec(renames) ?? [];
-    if (ref === undefined) throw usageFailure(`--renames needs a commit, as in git:main, not '${renames}'`);
-    const commit = commitIn(root, ref);
-    if (commit === undefined) throw usageFailure(`${renames}: git has no commit ${ref}`);
+    const commit = renames.startsWith('git:') ? commitIn(root, renames.slice(4)) : undefined;
+    if (commit === undefined) throw usageFailure(`--renames needs a commit that git has, as in git:main: ${renames}`);
     return changesSince(commit, root, name);
   }
-  const commits = isBaselineFile(source) ? commitsIn(source) : [];
-  const [first = ''] = commits;
-  if (commits.length === 0) return 'the baseline names no commit; see --renames git:REF';
+  const commits = commitsIn(source);
+  const [first] = commits;
+  if (first === undefined) return 'the baseline names no commit; see --renames git:REF';
   try {
     // After a merge with merge=union, the file contains the first lines of both sides.
     const base = commits.length === 1 ? first : git(root, ['merge-base', '--octopus', ...commits]).trim();

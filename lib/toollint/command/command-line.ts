@@ -1,12 +1,14 @@
 // The program: takes arguments and returns an exit code. Standard output receives only documents. Everything else
 // goes to standard error, one line each.
 import { Interrupted, messageOf, ReportFailure, usageFailure } from '../document/failure.ts';
-import { note, OutputClosed, type ProgramIo, streamSink } from './program-io.ts';
 import { TOOL_NAME, TOOL_VERSION } from '../document/report-format.ts';
+import { note, OutputClosed, type ProgramIo, streamSink } from './program-io.ts';
 import { USAGE } from './usage.ts';
 import { EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_OK, EXIT_OUTPUT_CLOSED } from './verdict.ts';
 
 type Verb = (args: readonly string[], io: ProgramIo) => Promise<number>;
+
+const documents = () => import('./documents.ts');
 
 /** Verbs are loaded on demand, because loading ESLint and the schema library takes most of the startup time. */
 const VERBS = new Map<string, () => Promise<Verb>>([
@@ -14,10 +16,10 @@ const VERBS = new Map<string, () => Promise<Verb>>([
   ['import', async () => (await import('./import.ts')).runImport],
   ['compare', async () => (await import('./compare.ts')).runCompare],
   ['explain', async () => (await import('./explain.ts')).runExplain],
-  ['convert', async () => (await import('./documents.ts')).runConvert],
-  ['merge', async () => (await import('./documents.ts')).runMerge],
-  ['validate', async () => (await import('./documents.ts')).runValidate],
-  ['schema', async () => (await import('./documents.ts')).runSchema],
+  ['convert', async () => (await documents()).runConvert],
+  ['merge', async () => (await documents()).runMerge],
+  ['validate', async () => (await documents()).runValidate],
+  ['schema', async () => (await documents()).runSchema],
 ]);
 
 export async function runToollint(io: ProgramIo): Promise<number> {
@@ -33,26 +35,15 @@ export async function runToollint(io: ProgramIo): Promise<number> {
 
 async function dispatch(io: ProgramIo): Promise<number> {
   const [name = '', ...args] = io.args;
-  const print = streamSink(io.stdout, 'standard output');
-  if (name === '--version' || name === '-V') {
-    await print(`${TOOL_NAME} ${TOOL_VERSION} (${io.revision()})\n`);
+  const print = async (text: string) => {
+    await streamSink(io.stdout, 'standard output')(text);
     return EXIT_OK;
-  }
-  if (name === '--help' || name === '-h' || name === 'help') {
-    await print(USAGE.get(args[0] ?? '') ?? USAGE.get('') ?? '');
-    return EXIT_OK;
-  }
+  };
+  if (name === '--version' || name === '-V') return print(`${TOOL_NAME} ${TOOL_VERSION} (${io.revision()})\n`);
   const verb = VERBS.get(name);
-  if (verb === undefined) {
-    const known = [...VERBS.keys()].join(', ');
-    throw usageFailure(`${name === '' ? 'a verb is needed' : `unknown verb '${name}'`}: ${known}; see toollint --help`);
-  }
-  const end = args.indexOf('--');
-  const flags = end < 0 ? args : args.slice(0, end);
-  if (flags.includes('--help') || flags.includes('-h')) {
-    await print(USAGE.get(name) ?? '');
-    return EXIT_OK;
-  }
-  const run = await verb();
-  return run(args, io);
+  const flags = verb === undefined ? [name] : args.slice(0, [...args, '--'].indexOf('--'));
+  if (name === 'help' || flags.includes('--help') || flags.includes('-h')) return print(USAGE);
+  if (verb !== undefined) return (await verb())(args, io);
+  const known = [...VERBS.keys()].join(', ');
+  throw usageFailure(`${name === '' ? 'a verb is needed' : `unknown verb '${name}'`}: ${known}; see toollint --help`);
 }

@@ -1,5 +1,6 @@
 // `toollint compare`, as a verb and as a function of the library: judges a report with a baseline file or an earlier
 // report as its baseline.
+import type { Stated } from '../convert/converter.ts';
 import type { Comparison } from '../compare/comparison.ts';
 import type { DocumentSource } from '../document/document-source.ts';
 import { ReportFailure } from '../document/failure.ts';
@@ -22,20 +23,20 @@ export interface CompareOutcome extends Judgment {
 
 /** Throws ReportFailure if the baseline cannot be used or the current report lists only new findings. */
 export async function compare(
-  base: DocumentSource,
+  baseline: DocumentSource,
   currentSource: DocumentSource,
   options: CompareOptions = {},
 ): Promise<CompareOutcome> {
   const current = openReport(currentSource);
-  if (current.selection.baseline !== undefined) {
+  const { findings, selection } = current;
+  if (selection.baseline !== undefined) {
     const message = `${currentSource.name} lists only what was new against a baseline; compare needs a full report`;
     throw new ReportFailure('input', message);
   }
-  const quiet = options.quiet === true || current.selection.quiet;
-  const judged = await judge(current, {}, { ...options, quiet, baseline: base });
+  const quiet = options.quiet === true || selection.quiet;
+  const judged = await judge(current, {}, { ...options, quiet, baseline });
   const { report, comparison } = judged;
   if (comparison === undefined) throw new Error('a comparison has a baseline');
-  const { findings } = current;
   const summary = { ...current.summary, parseErrors: report.summary.parseErrors };
   return { ...judged, comparison, current: { ...current, ...report, findings, summary } };
 }
@@ -46,20 +47,16 @@ export async function runCompare(args: readonly string[], io: ProgramIo): Promis
   const gate = gateFrom(values);
   const plan = await planOutput(values, io, [basePath]);
   const base = await inputSource(basePath, io);
-  const outcome = await compare(base, await inputSource(currentPath, io), {
-    quiet: values.quiet === true,
-    gate,
-    changes: changesSinceBaseline(base, values.renames, { root: io.cwd }),
-  });
+  const changes = changesSinceBaseline(base, values.renames, { root: io.cwd });
+  const quiet = values.quiet === true;
+  const outcome = await compare(base, await inputSource(currentPath, io), { quiet, gate, changes });
   const { report, comparison, current } = outcome;
   for (const text of outcome.notes) note(io, text);
-  const targets = Map.groupBy(plan.targets, ({ format }) => format === 'sarif' || format === 'html');
-  await writeOutput({ ...plan, targets: targets.get(false) ?? [] }, report, io);
   const news = new Set(comparison.news);
-  const compared = [
-    ...current.findings.map((finding) => ({ finding, state: news.has(finding) ? 'new' : 'unchanged' }) as const),
-    ...comparison.fixed.map(({ finding }) => ({ finding, state: 'fixed' }) as const),
+  const compared: Stated[] = [
+    ...current.findings.map((finding): Stated => ({ finding, state: news.has(finding) ? 'new' : 'unchanged' })),
+    ...comparison.fixed.map(({ finding }): Stated => ({ finding, state: 'fixed' })),
   ];
-  await writeOutput({ ...plan, targets: targets.get(true) ?? [] }, current, io, { compared });
+  await writeOutput(plan, report, io, { report: current, compared });
   return verdictOf(plan, values, outcome, io);
 }

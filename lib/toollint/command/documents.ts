@@ -14,17 +14,15 @@ export const VALIDATE_OPTIONS = { format: text } as const;
 export const schemaText = (): string => `${JSON.stringify(reportJsonSchema(), null, 2)}\n`;
 
 export async function runSchema(args: readonly string[], io: ProgramIo): Promise<number> {
-  const { positionals } = parseCommand(args, {});
-  inputsOf(positionals, 'toollint schema', 0, 0);
+  inputsOf(parseCommand(args, {}).positionals, 'toollint schema', 0, 0);
   await streamSink(io.stdout, 'standard output')(schemaText());
   return EXIT_OK;
 }
 
 export async function runConvert(args: readonly string[], io: ProgramIo): Promise<number> {
   const { values, positionals } = parseCommand(args, OUTPUT_OPTIONS);
-  const usage = 'toollint convert REPORT --to FORMAT';
-  const [path = ''] = inputsOf(positionals, usage, 1, 1);
-  if (values.to === undefined && values.format === undefined) throw usageFailure(`usage: ${usage}`);
+  const isAsked = values.to !== undefined || values.format !== undefined;
+  const [path = ''] = inputsOf(isAsked ? positionals : [], 'toollint convert REPORT --to FORMAT', 1, 1);
   const plan = await planOutput(values, io);
   await writeOutput(plan, openReport(await inputSource(path, io)), io);
   return EXIT_OK;
@@ -48,25 +46,24 @@ type FileVerdict = Omit<Inspection, 'sawByteOrderMark' | 'report'> & { readonly 
 
 export async function runValidate(args: readonly string[], io: ProgramIo): Promise<number> {
   const { values, positionals } = parseCommand(args, VALIDATE_OPTIONS);
-  const format = values.format ?? 'text';
+  const { format = 'text' } = values;
   if (format !== 'text' && format !== 'json') throw usageFailure(`--format is text or json, not '${format}'`);
-  const verdicts: FileVerdict[] = [];
+  const files: FileVerdict[] = [];
   let unreadable = false;
   for (const file of inputsOf(positionals, 'toollint validate FILE|- ...')) {
     try {
       const { sawByteOrderMark, report, ...rest } = inspectReport(await inputSource(file, io));
       if (sawByteOrderMark) note(io, `${file} begins with a byte order mark`);
-      verdicts.push({ file, valid: report !== undefined && rest.problemCount === 0, ...rest });
+      files.push({ file, valid: report !== undefined && rest.problemCount === 0, ...rest });
     } catch (cause) {
       if (!(cause instanceof ReportFailure)) throw cause;
       note(io, cause.message);
       unreadable = true;
     }
   }
-  const sink = streamSink(io.stdout, 'standard output');
-  const valid = verdicts.every((verdict) => verdict.valid);
-  if (format === 'json') await sink(`${JSON.stringify({ valid: valid && !unreadable, files: verdicts }, null, 2)}\n`);
-  else for (const verdict of verdicts) await sink(textOf(verdict));
+  const valid = files.every((verdict) => verdict.valid);
+  const json = `${JSON.stringify({ valid: valid && !unreadable, files }, null, 2)}\n`;
+  await streamSink(io.stdout, 'standard output')(format === 'json' ? json : files.map(textOf).join(''));
   return unreadable ? EXIT_FAILURE : valid ? EXIT_OK : EXIT_FINDINGS;
 }
 

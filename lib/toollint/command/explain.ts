@@ -17,32 +17,33 @@ import { EXIT_OK } from './verdict.ts';
 const SCOPE = { root: text, config: { type: 'string', short: 'c' }, 'path-prefix': text } as const;
 export const EXPLAIN_OPTIONS = { baseline: text, report: text, ...SCOPE, renames: text } as const;
 
-interface Verdict {
-  readonly finding: Finding;
-  /** 'new', 'known', 'fixed' or 'not verifiable'. */
-  readonly status: string;
-  readonly because: () => string;
-}
-
 export async function runExplain(args: readonly string[], io: ProgramIo): Promise<number> {
   const { values, positionals } = parseCommand(args, EXPLAIN_OPTIONS);
   const [asked = ''] = inputsOf(positionals, 'toollint explain FINGERPRINT|LINE', 1, 1);
-  const name = values.baseline ?? 'toollint-baseline.jsonl';
+  const { baseline: name = 'toollint-baseline.jsonl', report } = values;
   if (!existsSync(resolve(io.cwd, name))) throw usageFailure(`there is no baseline ${name}; name one with --baseline`);
   const scope = scanOptions(values, [], io);
   const baseline = await inputSource(name, io);
   const changes = changesSinceBaseline(baseline, values.renames, scope);
-  if (values.report === undefined) io.enterLinter?.(scope.root);
+  if (report === undefined) io.enterLinter?.(scope.root);
   const judged =
-    values.report === undefined
+    report === undefined
       ? await scan({ ...scope, baseline, changes })
-      : await compare(baseline, await inputSource(values.report, io), { changes });
-  const verdicts = verdictsOf(judged, typeof changes === 'object');
-  const found = verdicts.filter(({ finding }) => isAsked(finding, asked, baseline));
+      : await compare(baseline, await inputSource(report, io), { changes });
+  const found = verdictsOf(judged, typeof changes === 'object').filter(([finding]) =>
+    isAsked(finding, asked, baseline),
+  );
   if (found.length === 0) throw usageFailure(`neither the findings nor ${name} have ${asked}`);
-  await streamSink(io.stdout, 'standard output')(found.map(textOf).join(''));
+  const texts = found.map(([{ ruleId, message, fingerprint, location }, status, because]) => {
+    const place = [location.path ?? '(project)', location.line, location.column].filter((part) => part !== undefined);
+    const lines = [`${place.join(':')} ${ruleId} ${message}`, `${status}: ${because()}`, `fingerprint ${fingerprint}`];
+    return `${lines.map(terminalText).join('\n  ')}\n`;
+  });
+  await streamSink(io.stdout, 'standard output')(texts.join(''));
   return EXIT_OK;
 }
+
+type Verdict = [finding: Finding, status: string, because: () => string];
 
 function verdictsOf({ comparison, baseline }: Judgment, hasChanges: boolean): Verdict[] {
   if (comparison === undefined) return [];
@@ -62,12 +63,15 @@ function verdictsOf({ comparison, baseline }: Judgment, hasChanges: boolean): Ve
     });
     return `the baseline has no free line for it; of this rule and message in this file: ${parts.join(', ') || 'none'}`;
   };
-  const whyFixed = () => 'its rule checked the file and no finding matches it';
   return [
-    ...news.map((finding) => ({ finding, status: 'new', because: () => whyNew(finding) })),
-    ...[...known].map(([finding, match]) => ({ finding, status: 'known', because: () => whyKnown(match, hasChanges) })),
-    ...fixed.map(({ finding }) => ({ finding, status: 'fixed', because: whyFixed })),
-    ...notVerifiable.map((entry) => ({ ...entry, status: 'not verifiable', because: () => doubtOf(entry) ?? '' })),
+    ...news.map((finding): Verdict => [finding, 'new', () => whyNew(finding)]),
+    ...[...known].map(([finding, match]): Verdict => [finding, 'known', () => whyKnown(match, hasChanges)]),
+    ...fixed.map(({ finding }): Verdict => [
+      finding,
+      'fixed',
+      () => 'its rule checked the file, and nothing matches it',
+    ]),
+    ...notVerifiable.map((entry): Verdict => [entry.finding, 'not verifiable', () => doubtOf(entry) ?? '']),
   ];
 }
 
@@ -82,20 +86,12 @@ function whyKnown({ entry: { accepted }, by }: Known, hasChanges: boolean): stri
 }
 
 function isAsked({ fingerprint, location }: Finding, asked: string, baseline: DocumentSource): boolean {
+  const { path = '' } = location;
   if (/^[0-9]{1,7}$/u.test(asked)) {
     const line = textIn(baseline).split('\n')[Number(asked) - 1] ?? '';
-    return (
-      fingerprint.length === 64 && line.includes(fingerprint.slice(0, 32)) && line.includes(`"${location.path ?? ''}"`)
-    );
+    return line.includes(`"content":"${fingerprint.slice(0, 32)}"`) && line.includes(`"path":${JSON.stringify(path)}`);
   }
-  const [, path = '', line = ''] = /^(.+?):([0-9]+)(?::[0-9]+)?$/u.exec(asked) ?? [];
-  if (path !== '') return location.path === path.replace(/^\.\//u, '') && location.line === Number(line);
+  const [, file = '', line] = /^(.+?):([0-9]+)(?::[0-9]+)?$/u.exec(asked) ?? [];
+  if (file !== '') return path === file.replace(/^\.\//u, '') && location.line === Number(line);
   return asked.length >= 8 && fingerprint.startsWith(asked.toLowerCase());
-}
-
-function textOf({ finding, status, because }: Verdict): string {
-  const { ruleId, message, fingerprint, location } = finding;
-  const place = [location.path ?? '(project)', location.line, location.column].filter((part) => part !== undefined);
-  const head = terminalText(`${place.join(':')} ${ruleId} ${message}`);
-  return `${head}\n  ${status}: ${terminalText(because())}\n  fingerprint ${terminalText(fingerprint)}\n`;
 }

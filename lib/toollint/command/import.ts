@@ -7,41 +7,31 @@ import { mayExist } from '../document/source-file.ts';
 import { checkGateNeeds } from '../gate/gate.ts';
 import { baselineInput } from './baseline-input.ts';
 import { judge } from './judge.ts';
-import {
-  BASELINE_OPTIONS,
-  checkBaselineOptions,
-  gateFrom,
-  inputsOf,
-  inputSource,
-  parseCommand,
-  text,
-} from './options.ts';
+import * as options from './options.ts';
 import { planOutput } from './outputs.ts';
 import type { ProgramIo } from './program-io.ts';
 import { finish } from './verdict.ts';
 
-export const IMPORT_OPTIONS = { from: text, tool: text, ...BASELINE_OPTIONS } as const;
+export const IMPORT_OPTIONS = { from: options.text, tool: options.text, ...options.BASELINE_OPTIONS } as const;
 
 export async function runImport(args: readonly string[], io: ProgramIo): Promise<number> {
-  const { values, positionals } = parseCommand(args, IMPORT_OPTIONS);
-  const inputs = inputsOf(values.from === 'sarif' ? positionals : [], 'toollint import --from sarif FILE...');
-  checkBaselineOptions(values);
-  const gate = gateFrom(values);
+  const { values, positionals } = options.parseCommand(args, IMPORT_OPTIONS);
+  const usage = 'toollint import --from sarif FILE...';
+  const inputs = options.inputsOf(values.from === 'sarif' ? positionals : [], usage);
+  options.checkBaselineOptions(values);
+  const gate = options.gateFrom(values);
   checkGateNeeds(gate, values.baseline !== undefined);
-  const root = resolve(io.cwd, values.root ?? '.');
-  const { 'path-prefix': prefixText = '', timestamp, tool } = values;
-  const plan = await planOutput(values, io, [values.baseline ?? []].flat());
+  const { baseline, timestamp, tool, quiet = false } = values;
+  const scope = { root: resolve(io.cwd, values.root ?? '.'), pathPrefix: values['path-prefix'] ?? '' };
+  const plan = await planOutput(values, io, [baseline ?? []].flat());
   const sources: DocumentSource[] = [];
-  for (const path of inputs) sources.push(await inputSource(path, io));
-  const { report, notes } = importReports(sources, { root, pathPrefix: prefixText, timestamp, tool });
-  const prefix = pathPrefix(prefixText);
-  const exists = (path: string) => mayExist(join(root, prefix.strip(path) ?? '..'));
-  const judged = await judge(
-    report,
-    { notes, exists, isChecked: () => true },
-    { quiet: values.quiet === true, gate, ...(await baselineInput(values, { root, pathPrefix: prefixText }, io)) },
-  );
+  for (const path of inputs) sources.push(await options.inputSource(path, io));
+  const { report, notes } = importReports(sources, { ...scope, timestamp, tool });
+  const prefix = pathPrefix(scope.pathPrefix);
+  const exists = (path: string) => mayExist(join(scope.root, prefix.strip(path) ?? '..'));
+  const evidence = { notes, exists, isChecked: () => true };
+  const judged = await judge(report, evidence, { quiet, gate, ...(await baselineInput(values, scope, io)) });
   // Without a baseline or a gate, this is a conversion, so findings do not make it fail.
-  const isConversion = gate === undefined && values.baseline === undefined;
+  const isConversion = gate === undefined && baseline === undefined;
   return finish(plan, isConversion ? { ...values, 'never-fail': true } : values, judged, io);
 }

@@ -13,17 +13,22 @@ export const texts = { type: 'string', multiple: true } as const;
 export const flag = { type: 'boolean' } as const;
 
 const PLACES = { format: texts, to: texts, output: { type: 'string', short: 'o' } } as const;
-export const OUTPUT_OPTIONS = { ...PLACES, color: text, 'max-results': text, 'source-url': text } as const;
+export const OUTPUT_OPTIONS = { ...PLACES, color: text, 'source-url': text } as const;
 
-const LIMITS = { 'max-errors': text, 'max-warnings': text, 'max-infos': text, 'max-new': text } as const;
-const CODES = { 'exit-zero': flag, 'allow-no-files': flag, 'fail-on-warning': flag } as const;
-const GATE_OPTIONS = { gate: text, ...LIMITS, ...CODES, quiet: flag, silent: flag } as const;
-export const VERDICT_OPTIONS = { ...OUTPUT_OPTIONS, ...GATE_OPTIONS, renames: text } as const;
+/** The metrics of the gate's limits, by their options. */
+const LIMITS = { 'max-errors': 'errors', 'max-warnings': 'warnings', 'max-infos': 'infos', 'max-new': 'newIssues' };
+export const VERDICT_OPTIONS = {
+  ...OUTPUT_OPTIONS,
+  ...{ gate: text, 'max-errors': text, 'max-warnings': text, 'max-infos': text, 'max-new': text, quiet: flag },
+  ...{ 'exit-zero': flag, 'allow-no-files': flag, 'fail-on-warning': flag, silent: flag, renames: text },
+} as const;
 
-const UPDATES = { 'update-baseline': flag, accept: texts, reason: text, until: text } as const;
-const SUBJECT = { root: text, timestamp: text, 'path-prefix': text } as const;
 /** The options of the verbs that can write a baseline file. */
-export const BASELINE_OPTIONS = { ...VERDICT_OPTIONS, ...SUBJECT, baseline: text, ...UPDATES } as const;
+export const BASELINE_OPTIONS = {
+  ...VERDICT_OPTIONS,
+  ...{ root: text, timestamp: text, 'path-prefix': text, baseline: text },
+  ...{ 'update-baseline': flag, accept: texts, reason: text, until: text },
+} as const;
 
 type OptionTable = NonNullable<ParseArgsConfig['options']>;
 
@@ -39,20 +44,11 @@ export type Values<T extends OptionTable> = ReturnType<typeof parseCommand<T>>['
 export type BaselineValues = Values<typeof BASELINE_OPTIONS>;
 
 export function gateFrom(values: Values<typeof VERDICT_OPTIONS>): GateConfig | undefined {
-  const names = { 'max-errors': 'errors', 'max-warnings': 'warnings', 'max-infos': 'infos', 'max-new': 'newIssues' };
-  const limits = Object.entries(names).flatMap(([option, metric]) => {
-    const text = values[option as keyof typeof names];
-    return text === undefined ? [] : [[metric, countOption(`--${option}`, text)] as const];
+  const limits = Object.entries(LIMITS).flatMap(([option, metric]) => {
+    const given = values[option as keyof typeof LIMITS];
+    return given === undefined ? [] : [[metric, /^[0-9]+$/u.test(given) ? Number(given) : NaN]];
   });
-  return chosenGate({ name: values.gate, limits: Object.fromEntries(limits) });
-}
-
-export function countOption(name: string, text: string): number {
-  const value = Number(text);
-  if (!/^[0-9]+$/u.test(text) || !Number.isSafeInteger(value)) {
-    throw usageFailure(`${name} needs an integer of 0 or more, not '${text}'`);
-  }
-  return value;
+  return chosenGate({ name: values.gate, limits: Object.fromEntries(limits) as Record<string, number> });
 }
 
 /** Throws ReportFailure for options that contradict each other. */
@@ -61,24 +57,17 @@ export function checkBaselineOptions(values: BaselineValues): void {
   const updates = values['update-baseline'] === true;
   const isTime = (text: string) => /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}/u.test(text) && !Number.isNaN(Date.parse(text));
   const today = (timestamp ?? new Date().toISOString()).slice(0, 10);
-  const isBare = accept === undefined;
-  const faults: readonly (readonly [isFault: boolean, message: string])[] = [
-    [timestamp !== undefined && !isTime(timestamp), '--timestamp needs a time such as 2026-01-31T12:00:00Z'],
-    [
-      baseline?.startsWith('git:') === true,
-      '--baseline needs a file; for a commit, commit a baseline file: see --update-baseline',
-    ],
-    [renames !== undefined && baseline === undefined, '--renames needs --baseline'],
-    [updates && baseline === undefined, '--update-baseline needs --baseline'],
-    [updates && baseline === '-', '--update-baseline needs a file'],
-    [!isBare && !updates, '--accept needs --update-baseline'],
-    [!isBare && (reason ?? '').trim() === '', '--accept needs --reason'],
-    [isBare && reason !== undefined, '--reason needs --accept'],
-    [isBare && until !== undefined, '--until needs --accept'],
-    [until !== undefined && !isDay(until), `--until needs a day such as 2026-12-31, not '${until}'`],
-    [until !== undefined && until < today, `--until ${until} is in the past`],
-  ];
-  const [, message] = faults.find(([isFault]) => isFault) ?? [];
+  const faults: Record<string, boolean> = {
+    '--timestamp needs a time such as 2026-01-31T12:00:00Z': timestamp !== undefined && !isTime(timestamp),
+    '--renames needs --baseline': renames !== undefined && baseline === undefined,
+    '--update-baseline needs --baseline FILE': updates && (baseline ?? '-') === '-',
+    '--accept needs --update-baseline': accept !== undefined && !updates,
+    '--accept needs --reason': accept !== undefined && (reason ?? '').trim() === '',
+    '--reason and --until need --accept': accept === undefined && (reason ?? until) !== undefined,
+    [`--until needs a day such as 2026-12-31, not '${until}'`]: until !== undefined && !isDay(until),
+    [`--until ${until} is in the past`]: until !== undefined && until < today,
+  };
+  const message = Object.keys(faults).find((text) => faults[text]);
   if (message !== undefined) throw usageFailure(message);
 }
 

@@ -1,6 +1,6 @@
 // Everything that the command line needs from its environment. bin/toollint.ts and the tests provide it.
 import type { Readable, Writable } from 'node:stream';
-import { counted, terminalLines, withoutC1 } from '../convert/plain-text.ts';
+import { terminalLines, withoutC1 } from '../convert/plain-text.ts';
 import { errnoOf, ioFailure } from '../document/failure.ts';
 import type { TextSink } from '../document/output-file.ts';
 
@@ -37,24 +37,4 @@ export function streamSink(stream: Writable, name: string): TextSink {
 
 export function note({ stderr }: ProgramIo, text: string): void {
   stderr.write(`toollint: ${terminalLines(text)}\n`);
-}
-
-const PROGRESS_INTERVAL_MS = 100;
-
-/**
- * Returns a function that shows the progress of a scan, and without arguments removes it. It does nothing unless
- * standard error is an interactive terminal.
- */
-export function progressLine({ stderr, env }: ProgramIo): (done?: number, total?: number, findings?: number) => void {
-  if (stderr.isTTY !== true || env['TERM'] === 'dumb' || env['CI']) return () => undefined;
-  const columns = Math.max(10, (stderr.columns || 80) - 1);
-  let last = -Infinity;
-  return (done = 0, total = 0, findings = 0) => {
-    const now = performance.now();
-    if (now - last < PROGRESS_INTERVAL_MS && done < total) return;
-    if (total === 0 && last === -Infinity) return;
-    last = now;
-    const text = total === 0 ? '' : `${done}/${total} files, ${counted(findings, 'finding')}`;
-    stderr.write(`\r\u001b[K${text.slice(0, columns)}`);
-  };
 }

@@ -14,7 +14,7 @@ import { baselineInput } from './baseline-input.ts';
 import { judge, type JudgeOptions, type Judgment } from './judge.ts';
 import { BASELINE_OPTIONS, checkBaselineOptions, flag, gateFrom, parseCommand, texts, type Values } from './options.ts';
 import { planOutput } from './outputs.ts';
-import { type ProgramIo, progressLine } from './program-io.ts';
+import type { ProgramIo } from './program-io.ts';
 import { finish } from './verdict.ts';
 
 const FILES = { config: { type: 'string', short: 'c' }, include: texts, exclude: texts, ext: texts } as const;
@@ -60,9 +60,7 @@ export async function runScan(args: readonly string[], io: ProgramIo): Promise<n
   const plan = await planOutput(values, io, [values.baseline ?? []].flat());
   const baseline = await baselineInput(values, options, io);
   io.enterLinter?.(options.root);
-  const progress = progressLine(io);
-  const outcome = await scan({ ...options, ...baseline, gate, progress }).finally(progress);
-  return finish(plan, values, outcome, io);
+  return finish(plan, values, await scan({ ...options, ...baseline, gate }), io);
 }
 
 export function scanOptions(

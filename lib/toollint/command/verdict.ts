@@ -48,8 +48,7 @@ export function verdictOf(plan: OutputPlan, flags: VerdictFlags, judgment: Judgm
   if (!isShown) {
     const [first, ...rest] = summaryLines(judgment.report);
     const linters = lintersOf(judgment.report).map(({ name, version }) => `${name} ${version}`);
-    note(io, [first, linters.join(', ')].filter(Boolean).join('; '));
-    for (const line of rest) note(io, line);
+    for (const line of [[first, linters.join(', ')].filter(Boolean).join('; '), ...rest]) note(io, line);
   }
   if (reason !== undefined) note(io, `exit code ${code}: ${reason}`);
   return code;
@@ -62,9 +61,7 @@ function codeOf({ report, errors, unusedSuppressions }: Judgment, flags: Verdict
     return [EXIT_FAILURE, 'eslint-suppressions.json has entries that no longer occur: eslint --prune-suppressions'];
   if (execution.status === 'incomplete') return [EXIT_INCOMPLETE, 'the analysis is incomplete'];
   if (execution.status === 'no-files')
-    return flags['allow-no-files'] === true
-      ? [EXIT_OK, 'no files were analyzed, which --allow-no-files allows']
-      : [EXIT_NO_FILES, 'no files were analyzed'];
+    return [flags['allow-no-files'] === true ? EXIT_OK : EXIT_NO_FILES, 'no files were analyzed'];
   const isGated = gate.status !== 'not-evaluated';
   const isBad = isGated ? gate.status === 'failed' : errors > 0;
   if (flags['exit-zero'] === true && isBad) return [EXIT_OK, '--exit-zero'];

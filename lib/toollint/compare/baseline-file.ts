@@ -42,8 +42,9 @@ export function baselineText(entries: readonly BaselineEntry[], linter: string, 
   return [JSON.stringify({ baseline: FORMAT, linter, commit }), ...lines, ''].join('\n');
 }
 
-/** Returns several commits after a merge that kept the first lines of both sides. */
+/** Returns several commits after a merge that kept the first lines of both sides, and none for a report. */
 export function commitsIn(source: DocumentSource): string[] {
+  if (!isBaselineFile(source)) return [];
   const heads = textIn(source).split('\n').filter(isHead).map(objectIn);
   return heads.flatMap((head) =>
     /^[0-9a-f]{40,64}$/u.test(String(head?.['commit'])) ? [String(head?.['commit'])] : [],

@@ -12,7 +12,6 @@ export interface ConvertOptions {
   readonly color?: boolean;
   /** The number of terminal columns at which lines are cut. Default: no limit. */
   readonly width?: number;
-  readonly resultsMax?: number | undefined;
   /** The findings of a comparison. Default: those of the report, which are new if it lists only new findings. */
   readonly compared?: readonly Stated[];
   /** The file to which SARIF attaches findings about the project. Default: the first file of the scan. */

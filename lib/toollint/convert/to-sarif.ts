@@ -9,7 +9,6 @@ import { linkOf, pathUri } from './plain-text.ts';
 import { type ConvertOptions, ownDiagnostics, type Stated, statedFindings } from './converter.ts';
 
 const LEVELS = { error: 'error', warning: 'warning', info: 'note' } as const;
-const RANKS = { error: 0, warning: 1, info: 2 } as const;
 
 /** GitHub rejects a run with more results. */
 export const SARIF_RESULTS_MAX = 25_000;
@@ -17,7 +16,7 @@ export const SARIF_RESULTS_MAX = 25_000;
 const TAGS_MAX = 20;
 
 export function* sarifText(report: Report, options: ConvertOptions): Generator<string> {
-  const stated = worstOf(statedFindings(report, options), options.resultsMax);
+  const stated = statedFindings(report, options);
   const texts = new Map(Object.entries(ruleTextsOf(report)));
   const firsts = Map.groupBy(stated, ({ finding }) => finding.ruleId);
   const indexes = new Map([...firsts.keys()].map((ruleId, index) => [ruleId, index]));
@@ -30,14 +29,6 @@ export function* sarifText(report: Report, options: ConvertOptions): Generator<s
   };
   yield* listText(results());
   yield `,${JSON.stringify(runRest(report, rules)).slice(1)}]}\n`;
-}
-
-/** Fixed findings are not counted. */
-function worstOf(stated: readonly Stated[], most = Infinity): readonly Stated[] {
-  const shown = stated.filter(({ state }) => state !== 'fixed');
-  const bySeverity = shown.toSorted((one, other) => RANKS[one.finding.severity] - RANKS[other.finding.severity]);
-  const left = new Set(bySeverity.slice(most));
-  return stated.filter((one) => !left.has(one));
 }
 
 function descriptorOf(

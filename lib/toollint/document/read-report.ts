@@ -2,7 +2,7 @@
 import { isUtf8 } from 'node:buffer';
 import { type TSchema } from '@sinclair/typebox';
 import { Errors, type ValueError, ValueErrorType } from '@sinclair/typebox/errors';
-import { checkConsistency } from './consistency.ts';
+import { contradictionsIn } from './consistency.ts';
 import type { DocumentSource } from './document-source.ts';
 import { ReportFailure } from './failure.ts';
 import { isReport, type Report, reportSchema } from './report-schema.ts';
@@ -50,7 +50,7 @@ export function inspectReport({ bytes }: DocumentSource): Inspection {
   else if (isRead && !isReport(value))
     for (const { pointer, message } of schemaFaults(reportSchema, value)) add('schema', 'schema', pointer, message);
   const report = isReport(value) && problemCount === 0 ? value : undefined;
-  if (report !== undefined) checkConsistency(report, (...problem) => add('consistency', ...problem));
+  if (report !== undefined) for (const fault of contradictionsIn(report)) add('consistency', ...fault);
   return {
     schema: report === undefined ? 'invalid' : 'valid',
     consistency: report === undefined ? 'not-checked' : problemCount === 0 ? 'valid' : 'invalid',

@@ -1,12 +1,12 @@
-// Parses JSON (RFC 8259) and reports two faults that JSON.parse ignores: a member name that appears twice, and a
-// number that a double changes into another kind of number.
+// Parses JSON (RFC 8259) and reports two faults that JSON.parse ignores: a member name that appears twice, and nesting
+// that is too deep for JSON.stringify.
 import { messageOf } from './failure.ts';
 
 /** The root object is level one. JSON.stringify overflows the stack at about 10,000 levels. */
 const MAX_DEPTH = 64;
 
 export interface JsonProblem {
-  readonly code: 'syntax' | 'too-deep' | 'duplicate-member' | 'inexact-number' | 'encoding';
+  readonly code: 'syntax' | 'too-deep' | 'duplicate-member' | 'encoding';
   readonly pointer: string;
   readonly message: string;
 }
@@ -23,10 +23,10 @@ export function readJson(text: string): { value: unknown; problems: JsonProblem[
   }
 }
 
-/** Brackets, commas, numbers and the first quote of a string. */
-const TOKEN = /[{}[\],"]|-?[0-9][-+.0-9eE]*/g;
+/** Brackets, commas and the first quote of a string. */
+const TOKEN = /[{}[\],"]/g;
 
-/** Checks only brackets, names and numbers, because JSON.parse has already accepted the text. */
+/** Checks only brackets and names, because JSON.parse has already accepted the text. */
 function silentProblems(text: string): JsonProblem[] {
   const problems: JsonProblem[] = [];
   /** For each open object or array: the name or index of the current value, and the names of an object. */
@@ -55,11 +55,10 @@ function silentProblems(text: string): JsonProblem[] {
       }
       isNameNext = token === '{';
       open.push(isNameNext ? { at: 0, names: new Set() } : { at: 0 });
-    } else if (token === '}' || token === ']') open.pop();
-    else if (token === ',') {
+    } else if (token === ',') {
       isNameNext = inner?.names !== undefined;
       if (!isNameNext && inner !== undefined) inner.at = Number(inner.at) + 1;
-    } else if (isRounded(token)) add('inexact-number', `the number ${token.slice(0, 40)} cannot be read exactly`);
+    } else open.pop();
   }
   return problems;
 }
@@ -69,12 +68,4 @@ function stringEnd(text: string, start: number): number {
   let at = start + 1;
   while (text[at] !== '"') at += text[at] === '\\' ? 2 : 1;
   return at + 1;
-}
-
-/** True if rounding made the number infinite, or an integer of a fraction. The schema limits integers. */
-function isRounded(literal: string): boolean {
-  const value = Number(literal);
-  const [digits = '', exponent] = literal.split(/e/iu);
-  const becameInteger = exponent === undefined && Number.isInteger(value) && /\.\d*[1-9]/u.test(digits);
-  return !Number.isFinite(value) || becameInteger || (value === 0 && /[1-9]/u.test(digits));
 }

@@ -58,12 +58,11 @@ export async function analyse(options: AnalysisOptions): Promise<Analysis> {
   const notes = named.filter((start) => !files.some(({ path }) => isNamedBy(start, path))).map(passedOverNote);
   const roots = sortedUnique([root, resolve(options.root)]).sort((a, b) => b.length - a.length);
   const work = new FileScan({ engine, prefix, suppressions: await readSuppressions(root), roots });
-  for (const [index, file] of files.entries()) {
+  for (const file of files) {
     // Linting is synchronous, so without a turn of the event loop, no signal would be handled.
     await setImmediate();
     throwIfInterrupted(options.signal);
     await work.take(file);
-    options.progress?.(index + 1, files.length, work.findings.length);
   }
   const { findings, coverage, unusedSuppressions } = work;
   for (const { ruleId } of findings) if (!isReserved(ruleId)) enabledRuleIds.add(ruleId);

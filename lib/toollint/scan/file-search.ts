@@ -25,7 +25,6 @@ export interface AnalysisOptions {
   /** Writes 0 as the duration and, without a timestamp, 1970 as the time. */
   readonly deterministic?: boolean;
   readonly signal?: AbortSignal | undefined;
-  readonly progress?: (done: number, total: number, findings: number) => void;
 }
 
 export interface FoundFile {

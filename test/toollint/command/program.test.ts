@@ -94,9 +94,9 @@ describe('the program', () => {
     };
     for (const [verb, options] of Object.entries(tables)) {
       const { code, stdout } = await toollint([verb, '--help']);
-      assert.deepEqual([code, stdout], [0, USAGE.get(verb)]);
+      assert.deepEqual([code, stdout], [0, USAGE]);
       for (const name of Object.keys(options)) assert.ok(stdout.includes(`--${name}`), `${verb} --${name}`);
-      assert.ok((await toollint(['--help'])).stdout.includes(`  ${verb} `));
+      assert.ok(stdout.includes(`\n  ${verb} `));
     }
     assert.match((await toollint(['--version'])).stdout, /^toollint \d+\.\d+\.\d+ \(0123456789ab\)\n$/u);
   });
@@ -106,8 +106,7 @@ describe('the program', () => {
     const shown = await toollint(['scan'], { cwd, terminal: 80 });
     assert.ok(shown.stdout.includes('\u001b[31m'));
     assert.match(shown.stdout, /no-var/u);
-    assert.ok(shown.stderr.includes('\r\u001b[K2/2 files, 1 finding'));
-    assert.ok(shown.stderr.endsWith('\r\u001b[K'));
+    assert.equal(shown.stderr, '');
     const unknownWidth = await toollint(['scan'], { cwd, terminal: 0 });
     assert.ok(unknownWidth.stdout.includes('Unexpected var, use let or const instead.'));
     const bare = await toollint(['scan'], { cwd, terminal: 80, env: { NO_COLOR: '1', CI: 'true' } });
