@@ -16,6 +16,7 @@ import { reconcile } from './reconcile.ts';
 import { trySchema } from './schema-try.ts';
 import { tailEvents } from './tail.ts';
 import { UsageError, type Session } from './session.ts';
+import { timeText } from './terminal.ts';
 
 export const help = (): string => `ingest-admin: inspects and repairs the queue and the warehouse.
 
@@ -210,14 +211,11 @@ function erasing({ operands, values: { file } }: Given): Run {
 
 function selectionOf(given: Given): Selection {
   const { operands, values } = given;
+  const named = operands.length > 0;
   const filtered = values.reason !== undefined || values.all;
-  if (operands.length > 0) {
-    if (filtered || values.since !== undefined)
-      throw new UsageError('expected either names of entries, or --reason or --all');
-    return { kind: 'entries', entries: [...new Set(operands)] };
-  }
-  if (!filtered) throw new UsageError('expected names of entries, --reason R, or --all');
-  return { kind: 'filter', filter: filterOf(given) };
+  if (named === filtered || (named && values.since !== undefined))
+    throw new UsageError('expected either names of entries, or --reason R or --all');
+  return { entries: named ? [...new Set(operands)] : undefined, ...filterOf(given) };
 }
 
 const filterOf = ({ values: { reason, since }, nowMs }: Given): QuarantineFilter => ({
@@ -236,9 +234,10 @@ function pruningOf({ values: { 'older-than': age, type, quarantine }, nowMs }: G
 function timeOf(option: string, text: string, nowMs: number): number {
   const ago = /^(\d{1,6})([smhd])$/.exec(text);
   if (ago !== null) return nowMs - Number(ago[1]) * DURATION_MS[ago[2] as keyof typeof DURATION_MS];
-  const isTime = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d))?$/.test(text);
-  const time = isTime ? Date.parse(text) : Number.NaN;
-  if (Number.isNaN(time))
+  const date = /^(\d{4}-\d\d-\d\d)(T\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d))?$/.exec(text)?.[1] ?? '';
+  const time = Date.parse(text);
+  // Date.parse moves 30 February to March.
+  if (date === '' || Number.isNaN(time) || !timeText(Date.parse(date)).startsWith(date))
     throw new UsageError(`--${option} ${text}: expected a time as 2026-01-31T12:00:00Z, a date, or 30m, 12h, 7d`);
   return time;
 }

@@ -5,9 +5,10 @@ import { bodyJson, rowJson, rowText } from './event.ts';
 import { audited, auditRecord, eraseTraces, pages, printResult, type Session, type Tally } from './session.ts';
 import { bytesText, counted, countText, table, timeText } from './terminal.ts';
 
-export type Selection =
-  | { readonly kind: 'entries'; readonly entries: readonly string[] }
-  | { readonly kind: 'filter'; readonly filter: QuarantineFilter };
+/** The rows with these names, or else all that match the filter. */
+export interface Selection extends QuarantineFilter {
+  readonly entries: readonly string[] | undefined;
+}
 
 /** Maximum number of rows in a list, which is kept in memory. */
 export const LIST_MAX = 10_000;
@@ -67,7 +68,7 @@ async function dropSelected(session: Session, selection: Selection, found: numbe
   printResult(session, { dropped }, `removed ${counted(dropped, 'row')}\n`);
   if (stopped.aborted) tell('interrupted; run again for the rest');
   await eraseTraces(session);
-  return dropped >= (selection.kind === 'entries' ? selection.entries.length : found);
+  return dropped >= (selection.entries?.length ?? found);
 }
 
 export function noRows(session: Session, result: unknown): false {
@@ -77,15 +78,14 @@ export function noRows(session: Session, result: unknown): false {
 }
 
 /** Formats a selection as command-line arguments. */
-export function selectionText(selection: Selection): string {
-  if (selection.kind === 'entries') return selection.entries.join(' ');
-  const { reason, sinceMs } = selection.filter;
+export function selectionText({ entries, reason, sinceMs }: Selection): string {
+  if (entries !== undefined) return entries.join(' ');
   const since = sinceMs === undefined ? '' : ` --since ${timeText(sinceMs)}`;
   return (reason === undefined ? '--all' : `--reason ${reason}`) + since;
 }
 
 export async function selectedCount({ warehouse }: Session, selection: Selection): Promise<number> {
-  if (selection.kind === 'filter') return warehouse.quarantineCount(selection.filter);
+  if (selection.entries === undefined) return warehouse.quarantineCount(selection);
   let found = 0;
   for (const page of pages(selection.entries, PAGE)) found += (await warehouse.present(page)).size;
   return found;
@@ -97,9 +97,9 @@ export async function* selected(
   selection: Selection,
   size: number,
 ): AsyncGenerator<readonly string[], void> {
-  if (selection.kind === 'entries') return yield* pages(selection.entries, size);
+  if (selection.entries !== undefined) return yield* pages(selection.entries, size);
   for (let after: string | undefined = ''; after !== undefined;) {
-    const names = await warehouse.quarantineNames(selection.filter, after, size);
+    const names = await warehouse.quarantineNames(selection, after, size);
     if (names.length > 0) yield names;
     after = names.at(-1);
   }

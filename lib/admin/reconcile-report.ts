@@ -13,8 +13,6 @@ export type EventPlace = (typeof PLACES)[number];
 type Counts = Record<'entries' | EventPlace, number>;
 
 const HOUR_MS = 3_600_000;
-/** Other writers may use any number of producers' names. */
-const ROWS_MAX = 10_000;
 const LISTED_MAX = 1_000;
 const SHOWN_MAX = 20;
 
@@ -45,9 +43,8 @@ export class Report {
 
   add({ stream, entry, id, producer = '', acceptedAtMs }: QueuedCopy, place: EventPlace): void {
     const hour = timeText(Math.floor(acceptedAtMs / HOUR_MS) * HOUR_MS);
-    const own = `${hour} ${producer}`;
-    const key = this.#rows.size < ROWS_MAX || this.#rows.has(own) ? own : '';
-    const row = this.#rows.get(key) ?? { hour, producer: key === '' ? '(others)' : producer, ...noCounts() };
+    const key = `${hour} ${producer}`;
+    const row = this.#rows.get(key) ?? { hour, producer, ...noCounts() };
     this.#rows.set(key, row);
     for (const counts of [row, this.sum]) {
       counts.entries += 1;

@@ -32,7 +32,7 @@ const noneYet = (): Rows => ({ landed: 0, refused: [], lost: [], notReplayed: []
 
 export async function replayRows(session: Session, selection: Selection): Promise<boolean> {
   const found = await selectedCount(session, selection);
-  const missing = selection.kind === 'entries' ? selection.entries.length - found : 0;
+  const missing = (selection.entries?.length ?? found) - found;
   if (found === 0) return noRows(session, { ...noneYet(), missing });
   if (!(await session.confirm(`Put ${counted(found, 'event')} back on the queue?`))) return false;
   return audited(session, 'replay', selectionText(selection), async (tally) => {

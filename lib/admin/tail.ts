@@ -6,6 +6,7 @@ import { namesIn } from '../ingest/erased.ts';
 import { isEntryBefore, QueueFailed, type QueuedCopy, type QueuedStream } from '../ingest/queue-admin.ts';
 import { messageOf } from '../process/message-of.ts';
 import { printable } from '../process/printable.ts';
+import { matchesParts } from '../process/wildcard.ts';
 import { bodyText, bytesJson } from './event.ts';
 import { answersOf, audited, printResult, type Session, type Tally } from './session.ts';
 import { bytesText, counted, timeText } from './terminal.ts';
@@ -147,17 +148,4 @@ const timeOf = (entry: string): number => Number(entry.split('-')[0]);
 const inOrder = (found: readonly (readonly Event[])[]): readonly Event[] =>
   found.flat().toSorted((one, other) => timeOf(one.entry) - timeOf(other.entry));
 
-/** `*` in a pattern matches any text. Not a regular expression, because it could backtrack on a producer's text. */
-function matches(pattern = '*', name = ''): boolean {
-  const [first = '', ...rest] = pattern.split('*');
-  const last = rest.pop();
-  if (last === undefined) return name === first;
-  if (!name.startsWith(first)) return false;
-  let at = first.length;
-  for (const part of rest) {
-    const found = name.indexOf(part, at);
-    if (found < 0) return false;
-    at = found + part.length;
-  }
-  return name.length - last.length >= at && name.endsWith(last);
-}
+const matches = (pattern = '*', name = ''): boolean => matchesParts(pattern.split('*'), name);

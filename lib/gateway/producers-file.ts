@@ -15,6 +15,7 @@ import { errno } from '../process/env.ts';
 import { messageOf } from '../process/message-of.ts';
 import { strictJson, textOf } from '../process/operator-file.ts';
 import { comparableName } from '../process/producer-name.ts';
+import { matchesParts } from '../process/wildcard.ts';
 
 const Rules = Type.Object(
   {
@@ -97,7 +98,7 @@ export class Producers {
     if (known !== undefined) return known;
     const name = comparableName(producer);
     const rules =
-      this.#rules.get(name) ?? this.#patterns.find(({ parts }) => matches(parts, name))?.rules ?? UNRESTRICTED;
+      this.#rules.get(name) ?? this.#patterns.find(({ parts }) => matchesParts(parts, name))?.rules ?? UNRESTRICTED;
     if (this.#found.size >= FOUND_MAX) this.#found.clear();
     this.#found.set(producer, rules);
     return rules;
@@ -108,19 +109,5 @@ function typeMatcher(patterns: readonly string[] | undefined): (type: string) =>
   if (patterns === undefined) return UNRESTRICTED.allowsType;
   const exact = new Set(patterns);
   const wild = patterns.filter((pattern) => pattern.includes('*')).map((pattern) => pattern.split(/\*+/));
-  return (type) => exact.has(type) || wild.some((parts) => matches(parts, type));
-}
-
-/** True if `text` consists of `parts` in order, with any characters between them. Does not backtrack. */
-function matches(parts: readonly string[], text: string): boolean {
-  const first = parts[0] ?? '';
-  const last = parts.at(-1) ?? '';
-  if (!text.startsWith(first) || !text.endsWith(last) || text.length < first.length + last.length) return false;
-  let at = first.length;
-  for (const part of parts.slice(1, -1)) {
-    const found = text.indexOf(part, at);
-    if (found === -1) return false;
-    at = found + part.length;
-  }
-  return at <= text.length - last.length;
+  return (type) => exact.has(type) || wild.some((parts) => matchesParts(parts, type));
 }

@@ -38,7 +38,7 @@ describe("ingest-admin's command line", () => {
     ...['tail order-1', 'tail -n 0', 'tail -n x', 'tail -n 10001', 'tail --limit 3'],
     ...['event', 'event a b', 'event a\tb', 'erase', 'erase a --file f', 'erase a --reason x', 'erase a --scan'],
     ...['quarantine', 'quarantine show', 'quarantine list --all', 'quarantine list --limit 0'],
-    ...['quarantine list --limit 10001', 'quarantine list --since yesterday'],
+    ...['quarantine list --limit 10001', 'quarantine list --since yesterday', 'quarantine list --since 2026-02-30'],
     ...['quarantine drop', 'quarantine drop --since 1h', 'quarantine drop a --all', 'quarantine drop a --since 1h'],
     ...['quarantine drop --all --limit 3', 'quarantine replay', 'reconcile --rate 0', 'reconcile --since 1h'],
     ...['schema', 'schema try', 'schema try /x/order.yaml', 'schema try t.json --limit 1'],

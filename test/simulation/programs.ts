@@ -36,6 +36,8 @@ import type { Network } from './network.ts';
 import { actor, ActorClock, chance, type Actor, type Schedule } from './schedule.ts';
 import type { Store } from './store.ts';
 
+const ALL_ROWS = { entries: undefined, reason: undefined, sinceMs: undefined };
+
 const URI = 'redis://queue:6379';
 export const ENQUEUE_TIMEOUT_MS = 1_000;
 export const IN_FLIGHT_MAX = 64;
@@ -184,12 +186,11 @@ export class Operator extends Program {
   }
 
   replay(): Promise<boolean> {
-    const filter = { reason: undefined, sinceMs: undefined };
-    return this.#run((session) => replayRows(session, { kind: 'filter', filter }));
+    return this.#run((session) => replayRows(session, ALL_ROWS));
   }
 
   drop(entries: readonly string[]): Promise<boolean> {
-    return this.#run((session) => dropRows(session, { kind: 'entries', entries }));
+    return this.#run((session) => dropRows(session, { ...ALL_ROWS, entries }));
   }
 
   erase(id: string): Promise<boolean> {
