@@ -5,8 +5,8 @@ import assert from 'node:assert/strict';
 import type { Outcome, Submission } from '../../ingest/queue.ts';
 import type { Clock, Timer } from '../../process/clock.ts';
 
-// Fact: Redis runs one script at a time, at about 8 µs per event, and the arguments of a call are joined into one
-// string. Choice: calls are limited in events and characters. The next call carries the rest.
+// Fact: Redis runs one script at a time, at about 8 µs per event, and the bodies of a call are joined into one string.
+// Choice: calls are limited in events and characters. The next call carries the rest.
 const CALL_EVENTS_MAX = 256;
 const CALL_CHARACTERS_MAX = 1 << 20;
 

@@ -23,7 +23,7 @@ import { messageOf } from '../../process/message-of.ts';
 import { isSameProducer } from '../../process/producer-name.ts';
 import type { RedisConnection } from '../server/connection.ts';
 import { DurabilityCheck } from '../server/durability.ts';
-import { ACCEPT, entriesOf, FIND, membersOf } from '../stream/entry.ts';
+import { ACCEPT, entriesOf, FIND } from '../stream/entry.ts';
 import { ensureGroup } from '../stream/group.ts';
 import { KnownIdentity } from '../stream/identity.ts';
 import { keyOf } from '../stream/layout.ts';
@@ -35,6 +35,7 @@ import { NoAnswer, RedisError } from '../wire/errors.ts';
 import { isNoScript } from '../wire/script.ts';
 import type { Argument, RedisValue, Server } from '../wire/values.ts';
 import { CallDeadlines, endOfCall, settleAll, type Call } from './calls.ts';
+import { packEvents } from './packed-events.ts';
 import { PROBE_INTERVAL_MS, PROBE_TIMEOUT_MS, QueueProbe } from './queue-probe.ts';
 import { ReplicatedSender } from './replicated-sender.ts';
 
@@ -104,7 +105,7 @@ export class StreamQueue implements Queue {
     this.#probeTimeoutMs = Math.min(Math.max(PROBE_TIMEOUT_MS, this.#timeoutMs), STALL_MAX_MS);
     this.#onCall = observer.onCall ?? (() => undefined);
     this.#stream = stream;
-    this.#accept = ACCEPT.command(stream);
+    this.#accept = [...ACCEPT.command(stream), String(retentionMs)];
     this.#retentionMs = retentionMs;
     this.#makes = makes;
     this.#identity = new KnownIdentity(stream, clock, part.identify);
@@ -166,22 +167,13 @@ export class StreamQueue implements Queue {
   /** Sends one call with as many submissions, from index `from`, as fit. Returns the index of the next one. */
   #send(sender: Server, submissions: readonly Submission[], from: number): number {
     assert(from < submissions.length);
-    // Fact: an additional argument costs every event. Choice: only calls with notes have one.
-    const hasNotes = submissions.some(({ notes }) => notes !== undefined);
-    const retention = hasNotes ? `${this.#retentionMs} notes` : String(this.#retentionMs);
     const end = endOfCall(submissions, from);
     const carried = from === 0 && end === submissions.length ? submissions : submissions.slice(from, end);
-    const command: Argument[] = [...this.#accept, retention];
-    let [field, event] = [command.length, command.length + carried.length];
-    // Fact: an array that grows is copied. Choice: its last element is set first.
-    command.length = event + carried.length * (hasNotes ? 3 : 2);
-    const { index } = this.#identity;
-    for (const submission of carried) {
-      command[field++] = index.field(submission.id);
-      command[event++] = index.digests(submission) + submission.producer;
-      command[event++] = submission.text;
-      if (hasNotes) command[event++] = membersOf(submission.notes);
-    }
+    const command: Argument[] = [...this.#accept, packEvents(this.#identity.index, carried)];
+    let argument = command.length;
+    // Fact: an array that grows is copied. Choice: its length is set first.
+    command.length += carried.length;
+    for (const { text } of carried) command[argument++] = text;
     const call = this.#calls.add(carried);
     const answered = (reply: RedisValue): void => this.#answered(call, reply);
     const refused = (cause: unknown): void => this.#refused(call, cause);

@@ -1,4 +1,4 @@
-// Formats notes for accept.lua, and parses the entries of a stream from a reply.
+// Parses the entries of a stream from a reply.
 import type { Delivery, EventNotes } from '../../ingest/queue.ts';
 import { isUtf8 } from 'node:buffer';
 import { TIME_MS_MAX } from '../../ingest/warehouse.ts';
@@ -10,12 +10,6 @@ export const ACCEPT = new Script('accept.lua', 'index-value.lua', 'retained.lua'
 
 /** Finds entries by id. */
 export const FIND = new Script('find.lua', 'index-value.lua', 'retained.lua');
-
-/** Formats further members of an entry: alternating names and values, each followed by a line feed. */
-export const membersOf = (notes: EventNotes = {}): string =>
-  Object.entries(notes)
-    .map(([name, value]) => `${name}\n${value}\n`)
-    .join('');
 
 const TIME_DIGITS_MAX = String(TIME_MS_MAX).length;
 

@@ -2,13 +2,12 @@
 // id is compared without reading its entry. All are keyed with the queue's secret, so no client can construct two ids
 // with the same field, or two bodies with the same digest.
 import { hash } from 'node:crypto';
-import type { Submission } from '../../ingest/queue.ts';
 import { comparableName } from '../../process/producer-name.ts';
 
 /** 84 bits. Redis allocates 16 bytes for a field of up to 14 characters, and 32 or more for a longer one. */
-const FIELD_CHARACTERS = 14;
+export const FIELD_CHARACTERS = 14;
 /** 48 bits. */
-const DIGEST_CHARACTERS = 8;
+export const DIGEST_CHARACTERS = 8;
 const PRODUCERS_MAX = 4_096;
 const KEYED_BYTES = 4_096;
 /** They differ from the beginning of every id, because ids contain no control characters. */
@@ -24,7 +23,7 @@ export class IdIndex {
   readonly #keyed: Buffer;
   readonly #keyBytes: number;
   readonly #views: Buffer[] = [];
-  /** The digests of producers by their names as spelled. */
+  /** The hashes of producers by their names as spelled. */
   readonly #producers = new Map<string, string>();
 
   constructor(secret: string) {
@@ -33,26 +32,28 @@ export class IdIndex {
   }
 
   field(id: string): string {
-    return this.#hash('', id).slice(0, FIELD_CHARACTERS);
+    return this.idHash(id).slice(0, FIELD_CHARACTERS);
   }
 
-  /** Returns the digests of an event's producer and body. */
-  digests({ producer, text }: Pick<Submission, 'producer' | 'text'>): string {
-    return this.#producer(producer) + this.#digest(BODY, text);
+  /** Returns a hash that begins with the field of an id. */
+  idHash(id: string): string {
+    return this.#hash('', id);
   }
 
-  #producer(producer: string): string {
-    let digest = this.#producers.get(producer);
-    if (digest === undefined) {
-      digest = this.#digest(PRODUCER, comparableName(producer));
+  /** Returns a hash that begins with the digest of a body. */
+  bodyHash(text: string): string {
+    return this.#hash(BODY, text);
+  }
+
+  /** Returns a hash that begins with the digest of a producer. */
+  producerHash(producer: string): string {
+    let known = this.#producers.get(producer);
+    if (known === undefined) {
+      known = this.#hash(PRODUCER, comparableName(producer));
       if (this.#producers.size === PRODUCERS_MAX) this.#producers.clear();
-      this.#producers.set(producer, digest);
+      this.#producers.set(producer, known);
     }
-    return digest;
-  }
-
-  #digest(kind: string, input: string): string {
-    return this.#hash(kind, input).slice(0, DIGEST_CHARACTERS);
+    return known;
   }
 
   // Fact: joining the key and a body copies both, and each Buffer is an object. Choice: one block begins with the key,

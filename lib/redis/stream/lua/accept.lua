@@ -3,11 +3,11 @@
 -- Redis runs one script at a time, so this script decides between two producers with the same id. It reads no entry.
 --
 -- KEYS[1]  the stream
--- ARGV[1]  retention in milliseconds, at most 10 ^ 10, and optionally ` notes`. Alone, it makes the call a probe,
---          which writes nothing but is refused like a write (server full, read-only, loading, cannot persist)
--- ARGV     for at most 1,000 events: first the index field of each; then for each its digests (id-index.ts) followed
---          by the producer, its body, and with ` notes` its further members (alternating names and values, each
---          followed by a line feed)
+-- ARGV[1]  retention in milliseconds, at most 10 ^ 10
+-- ARGV[2]  the index field of each event; then for each its digests (id-index.ts), and with their lengths its producer
+--          and its further members (alternating names and values, each followed by a line feed)
+-- ARGV     the bodies of at most 1,000 events. Without them, the call is a probe, which writes nothing but is refused
+--          like a write (server full, read-only, loading, cannot persist)
 -- Reply    one digit per event: 0 accepted, 1 duplicate, 2 another producer's id, 3 duplicate with a different body
 --
 -- The id index has one large hash per slice of time, `{stream}:ids:<start>`. The first event after a third of
@@ -18,15 +18,14 @@
 -- Fact: each older slice adds 8 % to an event's cost, and fewer slices hold more ids past retention. Choice: thirds.
 -- Effect: the index has up to 1.33 times the ids within retention; with halves, it would have up to 1.5 times.
 local SLICES = 3
+-- The formats of a field, and of an event's digests, producer and further members.
+local FIELD, EVENT = 'c14', '>c' .. 2 * DIGEST .. 'I4c0I4c0'
 
 local ARGV, call, match, sub = ARGV, redis.call, string.match, string.sub
-local retention = tonumber(ARGV[1])
-local width = retention and 2 or 3
-retention = retention or tonumber(match(ARGV[1], '^%d+'))
-local count = (#ARGV - 1) / (width + 1)
-if count == 0 then return '' end
--- The digests and producer of event n are in argument `before + n * width`.
-local before = count + 2 - width
+local retention, events, count = tonumber(ARGV[1]), ARGV[2], #ARGV - 2
+if count < 1 then return '' end
+local fields = { struct.unpack(string.rep(FIELD, count), events) }
+local place = fields[count + 1]
 
 local stream = KEYS[1]
 local ids = '{' .. stream .. '}:ids'
@@ -40,7 +39,7 @@ local starts = call('GET', ids) or ''
 -- of 10,000 events, and 0.4 of it on 1,000,000.
 local known = nil
 for start in string.gmatch(starts, '%d+') do
-  local values = call('HMGET', ids .. ':' .. start, unpack(ARGV, 2, count + 1))
+  local values = call('HMGET', ids .. ':' .. start, unpack(fields, 1, count))
   for at = 1, count do
     local value = values[at]
     if value then
@@ -69,8 +68,9 @@ local now = time and string.format('%d', time[1] * 1000 + math.floor(time[2] / 1
 local firsts, noted, size, first = {}, {}, 0, nil
 local refused = nil
 for at = 1, count do
-  local field, here = ARGV[at + 1], before + at * width
-  local digests = sub(ARGV[here], 1, 2 * DIGEST)
+  local digests, producer, notes
+  digests, producer, notes, place = struct.unpack(EVENT, events, place)
+  local field = fields[at]
   local mark = known and known[at]
   local value = firsts[field] or mark and keeps(entry_name(mark[1], mark[2])) and mark[2]
   if value then
@@ -78,13 +78,13 @@ for at = 1, count do
     if sub(value, 1, DIGEST) ~= sub(digests, 1, DIGEST) then refused[at] = '2'
     else refused[at] = sub(value, 1, 2 * DIGEST) == digests and '1' or '3' end
   else
-    local producer, body, entry = sub(ARGV[here], 2 * DIGEST + 1), ARGV[here + 1], nil
-    if width == 2 and not now then
+    local body, entry = ARGV[at + 2], nil
+    if notes == '' and not now then
       entry = call('XADD', stream, '*', 'producer', producer, 'body', body)
     else
       local members = { 'producer', producer, 'body', body }
       if now then members[5], members[6] = 'clock', now end
-      for line in string.gmatch(width == 3 and ARGV[here + 2] or '', '([^\n]*)\n') do members[#members + 1] = line end
+      for line in string.gmatch(notes, '([^\n]*)\n') do members[#members + 1] = line end
       entry = call('XADD', stream, '*', unpack(members))
     end
     first = first or entry
