@@ -86,8 +86,12 @@ export const fake = (): Promise<FakeGateway> => startFakeGateway();
 `;
     writeFileSync(join(client.folder, 'use.mts'), use);
     writeFileSync(join(client.folder, 'use.cts'), use);
+    const later = `export const client = import('ingest-client').then(({ createClient }) => createClient({ url: '' }));\n`;
+    writeFileSync(join(client.folder, 'later.cts'), later);
     for (const [module, moduleResolution, ...more] of [
       ['nodenext', 'nodenext', 'use.mts', 'use.cts'],
+      ['node16', 'node16', 'use.mts', 'later.cts'],
+      ['esnext', 'bundler', 'use.mts'],
       ['commonjs', 'node10', 'use.cts', '--ignoreDeprecations', '6.0'],
     ] as const) {
       const how = ['--module', module, '--moduleResolution', moduleResolution, '--types', 'node', ...more];

@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict';
-import { copyFileSync, existsSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { copyFileSync, existsSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import type { ServerResponse } from 'node:http';
 import { createServer } from 'node:https';
 import { before, beforeEach, describe, it } from 'node:test';
 import { gzipSync, zstdCompressSync } from 'node:zlib';
+import { TestProcess } from '../support/gateway.ts';
 import { Pki } from '../support/pki.ts';
 import { Program } from '../support/program.ts';
 import { eventually } from '../support/scope.ts';
@@ -58,9 +60,14 @@ beforeEach(() => {
   answer = (response) => accepted(response);
 });
 
+const SENDER = new URL('../../bin/ingest-send', import.meta.url).pathname;
+const own = (): string[] => [
+  ...['--url', url, '--ca', path('ca.pem')],
+  ...['--cert', path('producer.pem'), '--key', path('producer-key.pem')],
+];
+
 function send(input: string, ...args: string[]): Program {
-  const tls = ['--cert', path('producer.pem'), '--key', path('producer-key.pem'), '--ca', path('ca.pem')];
-  return new Program('ingest-send', { args: ['--url', url, ...tls, ...args], cwd: pki.folder, input });
+  return new Program('ingest-send', { args: [...own(), ...args], cwd: pki.folder, input });
 }
 
 async function ended(code: number, input: string, ...args: string[]): Promise<Program> {
@@ -69,7 +76,7 @@ async function ended(code: number, input: string, ...args: string[]): Promise<Pr
   return program;
 }
 
-function figures(program: Program): Record<string, number> {
+function figures(program: TestProcess): Record<string, number> {
   const always = new Set(['accepted', 'refused']);
   const found: Record<string, number> = {};
   for (const line of program.lines) {
@@ -141,6 +148,42 @@ describe('ingest-send', () => {
     assert.match(again.output, /continuing after line 10, which long\.ndjson\.position holds/);
     assert.deepEqual(new Set(arrivals.map(({ body }) => body)), new Set(lines.slice(9)));
     assert.equal(existsSync(path('long.ndjson.position')), false);
+  });
+
+  it('ends at a signal although its standard input stays open, and waits for answers to events in flight', async () => {
+    const lines = Array.from({ length: 12 }, (_, at) => event(`pipe-${at}`));
+    writeFileSync(path('lines'), `${lines.join('\n')}\n`);
+    execFileSync('mkfifo', [path('pipe')]);
+    const held: ServerResponse[] = [];
+    answer = (response, body) => void (lines.indexOf(body) < 4 ? accepted(response) : held.push(response));
+    // The program inherits descriptor 3, so the pipe never ends.
+    const opened = 'exec 3<>pipe; cat lines >&3; exec "$0" "$@" <pipe';
+    const args = ['-c', opened, SENDER, ...own(), '--pipelining', '1'];
+    const program = new TestProcess('sh', args, {}, { cwd: pki.folder });
+    await eventually('eight events have no answer', () => held.length === 8);
+    program.signal('SIGTERM');
+    // The signal may arrive after the answers.
+    answer = (response) => void response.destroy();
+    held.splice(0).forEach((one, at) => (at === 0 ? one.destroy() : accepted(one)));
+    assert.equal((await program.exited()).code, 130, program.output);
+    assert.deepEqual(figures(program), { accepted: 11, refused: 0, interrupted: 1 });
+    assert.deepEqual(
+      readdirSync(pki.folder).filter((name) => name.startsWith('ingest-send.')),
+      [],
+      'a position or refused events',
+    );
+    answer = (response) => accepted(response, { duplicate: true });
+    await ended(0, lines.join('\n'));
+  });
+
+  it('starts at most --rate events in a second', async () => {
+    const lines = Array.from({ length: 6 }, (_, at) => event(`rate-${at}`));
+    const program = await ended(0, lines.join('\n'), '--rate', '10', '--json');
+    const { accepted: count, eventsPerS } = JSON.parse(
+      program.lines.find((one) => one.startsWith('{')) ?? '',
+    ) as Record<string, number>;
+    // The sixth event starts half a second after the first.
+    assert.ok(count === 6 && eventsPerS !== undefined && eventsPerS <= 12, program.output);
   });
 
   it('exits with 1 at an untrusted server, with the reason', async () => {
