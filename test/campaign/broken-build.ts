@@ -1,62 +1,128 @@
-// Copies the product with one wrong change, for tests of the campaign itself.
+// Copies the product with one wrong change, for tests of the campaign and of the simulation.
 import { cpSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { temporaryFolder } from '../support/scope.ts';
 import { PRODUCT } from './campaign.ts';
 
-export interface Change {
-  readonly file: string;
-  readonly from: string;
-  readonly to: string;
-}
-
-/**
- * Returns the folder of the copy. Throws if the text does not occur exactly once, because then the change no longer
- * fits the code.
- */
-export function brokenBuild({ file, from, to }: Change): string {
+/** Returns the folder of the copy. simulation.test.ts checks that each text occurs exactly once. */
+export function brokenBuild(name: ChangeName): string {
+  const [file, from, to] = CHANGES[name];
   const folder = temporaryFolder('ingest-broken-');
   for (const part of ['bin', 'lib', 'deploy', 'package.json'])
     cpSync(join(PRODUCT, part), join(folder, part), { recursive: true });
   symlinkSync(join(PRODUCT, 'node_modules'), join(folder, 'node_modules'));
   const path = join(folder, file);
-  const parts = readFileSync(path, 'utf8').split(from);
-  if (parts.length !== 2) throw new Error(`${file}: ${JSON.stringify(from)} stands there ${parts.length - 1} times`);
-  writeFileSync(path, parts.join(to));
+  writeFileSync(
+    path,
+    readFileSync(path, 'utf8').replace(from, () => to),
+  );
   return folder;
 }
 
-/** Changes that both the campaign and the simulation must find, by what the build does wrong. */
+/** The changes that the campaign, the simulation, or both must find, by what the build does wrong. */
 export const CHANGES = {
-  'acknowledges before landing': {
-    file: 'lib/consumer/consumer.ts',
-    from: 'async #finish(batch: readonly Entered[]): Promise<void> {',
-    to: `async #finish(batch: readonly Entered[]): Promise<void> {
+  'acknowledges before landing': [
+    'lib/consumer/consumer.ts',
+    'async #finish(batch: readonly Entered[]): Promise<void> {',
+    `async #finish(batch: readonly Entered[]): Promise<void> {
         await this.#options.reader.acknowledge(batch).catch(() => 0);`,
-  },
-  'never claims': {
-    file: 'lib/consumer/consumer.ts',
-    from: 'CLAIM_IDLE_MS = 10_000',
-    to: 'CLAIM_IDLE_MS = 3_600_000',
-  },
-  'answers 202 before Redis did': {
-    file: 'lib/redis/accept/calls.ts',
-    from: 'this.#calls.push(call);',
-    to: "this.#calls.push(call); settleAll(call, 'accepted');",
-  },
-  'trims what has not landed': {
-    file: 'lib/redis/stream/lua/trim.lua',
-    from: 'local bound = earlier(past, unlanded)',
-    to: 'local bound = past',
-  },
-  'accepts what the queue did not answer in time': {
-    file: 'lib/redis/accept/calls.ts',
-    from: "this.#onLate(now);\n      settleAll(call, 'unavailable');",
-    to: "this.#onLate(now);\n      settleAll(call, 'accepted');",
-  },
-  'takes an outage of the warehouse for a landing': {
-    file: 'lib/consumer/landing.ts',
-    from: 'if (!(cause instanceof BatchRefused)) throw cause;',
-    to: 'if (!(cause instanceof BatchRefused)) return [];',
-  },
-} as const satisfies Readonly<Record<string, Change>>;
+  ],
+  'never claims': ['lib/consumer/consumer.ts', 'CLAIM_IDLE_MS = 10_000', 'CLAIM_IDLE_MS = 3_600_000'],
+  'answers 202 before Redis did': [
+    'lib/redis/accept/calls.ts',
+    'this.#calls.push(call);',
+    "this.#calls.push(call); settleAll(call, 'accepted');",
+  ],
+  'trims what has not landed': [
+    'lib/redis/stream/lua/trim.lua',
+    'local bound = earlier(past, unlanded)',
+    'local bound = past',
+  ],
+  'accepts what the queue did not answer in time': [
+    'lib/redis/accept/calls.ts',
+    "this.#onLate(now);\n      settleAll(call, 'unavailable');",
+    "this.#onLate(now);\n      settleAll(call, 'accepted');",
+  ],
+  'takes an outage of the warehouse for a landing': [
+    'lib/consumer/landing.ts',
+    'if (!(cause instanceof BatchRefused)) throw cause;',
+    'if (!(cause instanceof BatchRefused)) return [];',
+  ],
+  'reads without keeping what it holds in the group': [
+    'lib/redis/read/entry-reading.ts',
+    'String(max), ...block]',
+    "String(max), ...block, 'NOACK']",
+  ],
+  'acknowledges a whole batch when a part of it has landed': [
+    'lib/consumer/consumer.ts',
+    'reader.acknowledge(some.done)',
+    'reader.acknowledge(now)',
+  ],
+  'acknowledges what belongs in quarantine': [
+    'lib/consumer/landing.ts',
+    'await this.#quarantine(rejections);',
+    'rejections;',
+  ],
+  'removes the row of a replayed event that was refused again': [
+    'lib/consumer/landing.ts',
+    'await this.#release(landed.flatMap(',
+    'await this.#release(some.flatMap(',
+  ],
+  'prunes rows of any age': [
+    'lib/admin/prune.ts',
+    'Math.max(PRUNE_AGE_MS_MIN, oldest + CLOCK_MARGIN_MS)',
+    'Math.min(0, PRUNE_AGE_MS_MIN, oldest + CLOCK_MARGIN_MS)',
+  ],
+  'drops the second event of an id that the queue has forgotten': [
+    'lib/ingest/warehouse.ts',
+    "? 'duplicate' : 'reused'",
+    "? 'duplicate' : 'duplicate'",
+  ],
+  'sets a time limit for the first call alone': [
+    'lib/redis/accept/calls.ts',
+    'this.#arm(Math.min(leftMs, this.#timeoutMs));',
+    '',
+  ],
+  "calls another producer's id a duplicate": [
+    'lib/redis/stream/lua/accept.lua',
+    "if sub(value, 1, DIGEST) ~= sub(digests, 1, DIGEST) then refused[at] = '2'",
+    "if false then refused[at] = '2'",
+  ],
+  'does not give back what it admitted': [
+    'lib/gateway/exchange.ts',
+    'if (this.admitted !== undefined) this.#context.admission.release(this.admitted);',
+    '',
+  ],
+  'looks in the queue when the warehouse is unavailable': [
+    'lib/gateway/find-event.ts',
+    "return known?.kind === 'unavailable' ? UNAVAILABLE : undefined;",
+    'return undefined;',
+  ],
+  'knows no event while the queue is unavailable': [
+    'lib/gateway/find-event.ts',
+    "if (queued.kind === 'unavailable') return UNAVAILABLE;",
+    '',
+  ],
+  'gives up a queue whose name does not resolve': [
+    'lib/redis/server/connection.ts',
+    'onLost: (cause) =>\n        this.#lose(',
+    `onLost: (cause) => messageOf(causeOf(cause)).includes('EAI_AGAIN') ? this.close() : this.#lose(`,
+  ],
+  'forgets what its journal holds': [
+    'lib/send/client.ts',
+    'journal?.resumed() ?? []',
+    '[] as { body: Buffer; number: number }[]',
+  ],
+  'takes files into use that are half written': [
+    'lib/process/reloadable.ts',
+    '(this.#settled && digest !== this.#digest)',
+    'digest !== this.#digest',
+  ],
+  'lands each row in a transaction of its own': [
+    'lib/sqlite/database.ts',
+    "open.database.exec('BEGIN IMMEDIATE');",
+    'if (open.database !== undefined) return work();',
+  ],
+} as const satisfies Readonly<Record<string, readonly [file: string, from: string, to: string]>>;
+
+export type ChangeName = keyof typeof CHANGES;

@@ -9,8 +9,9 @@ import { runCampaign, type CampaignOptions, type Outcome } from './campaign.ts';
 import { planned } from './plan.ts';
 import { ROUNDS } from './settings.ts';
 
-const TRIED_WITH_THE_SUITE: readonly string[] = ['answers 202 before Redis did'];
-const TRIED = BROKEN_BUILDS.filter(({ name }) => ROUNDS !== undefined || TRIED_WITH_THE_SUITE.includes(name));
+const NAMES = Object.keys(BROKEN_BUILDS) as (keyof typeof BROKEN_BUILDS)[];
+const TRIED = ROUNDS === undefined ? (['answers 202 before Redis did'] as const) : NAMES;
+const NO_ROW = /answered 202, and there is no row/;
 
 const LOGS = temporaryFolder();
 /** This time is longer than a consumer waits before it claims another consumer's entries. */
@@ -37,16 +38,19 @@ function campaign(
 }
 
 describe('a campaign', () => {
-  for (const broken of TRIED) {
-    it(`catches a build that ${broken.name}`, async () => {
-      const options = { product: brokenBuild(broken.change), settleTimeoutMs: SETTLE_TIMEOUT_MS };
+  for (const name of TRIED)
+    it(`catches a build that ${name}`, async () => {
+      const broken: BrokenBuild = BROKEN_BUILDS[name];
+      const options = { product: brokenBuild(name), settleTimeoutMs: SETTLE_TIMEOUT_MS };
       const { violations = 'no violation was found' } = await campaign(options, broken);
-      assert.match(violations, broken.finds);
+      assert.match(violations, broken.finds ?? NO_ROW);
     });
-  }
 
   it('finds nothing with the same faults in the product', async () => {
-    const { violations = '' } = await campaign({ settleTimeoutMs: PATIENT_SETTLE_TIMEOUT_MS }, ...TRIED);
+    const { violations = '' } = await campaign(
+      { settleTimeoutMs: PATIENT_SETTLE_TIMEOUT_MS },
+      ...TRIED.map((name) => BROKEN_BUILDS[name]),
+    );
     assert.equal(violations, '', violations);
   });
 });

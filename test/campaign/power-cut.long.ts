@@ -135,11 +135,7 @@ describe('a SQLite warehouse whose power fails', () => {
   });
 
   it('is found to hold part of a batch if each row is a separate transaction', async () => {
-    const folder = brokenBuild({
-      file: 'lib/sqlite/database.ts',
-      from: "open.database.exec('BEGIN IMMEDIATE');",
-      to: 'if (open.database !== undefined) return work();',
-    });
+    const folder = brokenBuild('lands each row in a transaction of its own');
     const broken = (await import(join(folder, 'lib/sqlite/warehouse.ts'))) as {
       readonly createSqliteWarehouse: typeof createSqliteWarehouse;
     };

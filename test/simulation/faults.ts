@@ -32,7 +32,7 @@ const LASTING = {
 } satisfies Readonly<Record<string, readonly [number, number]>>;
 
 export type Kind = keyof typeof LASTING;
-const KINDS = Object.keys(LASTING) as Kind[];
+export const KINDS = Object.keys(LASTING) as Kind[];
 
 export interface Fault {
   readonly kind: Kind;

@@ -1,24 +1,13 @@
 // Counts how often runs reached each fault and each important branch.
+import { KINDS } from './faults.ts';
 
-export const MARKS = [
+const MARKS = [
+  ...KINDS,
   'a command never reached the server',
   'an answer was lost after its effect',
-  'an answer came after its timeout',
-  'the server forgot scripts',
-  'the server was killed',
   'the server lost a tail with an accepted event',
   'a promoted server lacked a tail with an accepted event',
-  'the server was full',
-  'the server was read-only',
-  'the server stood still',
-  'the clock of the server was a day ahead',
-  'the clock of the server was behind',
-  'a day passed in a moment',
   'a gateway died with events in flight',
-  'a gateway was frozen',
-  'a consumer died with entries in hand',
-  'a consumer was frozen',
-  'a consumer stopped',
   'an event was accepted',
   'an event was repeated',
   'an event was repeated with another body',

@@ -2,8 +2,9 @@
 // as one step, together with all promises that it settles. The seed determines the order of steps that are due at the
 // same time, so each seed is one interleaving. An actor is a process: a dead actor runs no more steps, and a frozen
 // actor runs its steps later, in the same order.
-import type { Clock, Random as Chance, Timer } from '../../lib/process/clock.ts';
+import type { Random as Chance, Timer } from '../../lib/process/clock.ts';
 import type { Random } from '../campaign/random.ts';
+import { TimerClock } from '../support/virtual-clock.ts';
 
 export const START_EPOCH_MS = Date.UTC(2026, 0, 1);
 
@@ -38,7 +39,8 @@ export class Schedule {
   readonly random: Random;
   /** Milliseconds by which the programs' wall clocks are ahead of the simulated time. */
   wallOffMs = 0;
-  readonly #heap: Parked[] = [];
+  /** The latest first. */
+  readonly #due: Parked[] = [];
   #nowMs = 0;
   #parked = 0;
 
@@ -65,12 +67,12 @@ export class Schedule {
   /** Runs the next step that is due by `endMs`. If there is none, advances the time to `endMs` and returns false. */
   async step(endMs: number): Promise<boolean> {
     for (;;) {
-      const next = this.#heap[0];
+      const next = this.#due.at(-1);
       if (next === undefined || next.atMs > endMs) {
         this.#nowMs = Math.max(this.#nowMs, endMs);
         return false;
       }
-      this.#pop();
+      this.#due.pop();
       if (next.closed || !next.actor.alive) continue;
       if (next.actor.thawsMs > next.atMs) {
         next.atMs = next.actor.thawsMs;
@@ -87,41 +89,22 @@ export class Schedule {
   }
 
   #push(parked: Parked): void {
-    const heap = this.#heap;
-    let at = heap.push(parked) - 1;
-    while (at > 0) {
-      const above = (at - 1) >> 1;
-      const other = heap[above] as Parked;
-      if (!before(parked, other)) break;
-      heap[at] = other;
-      at = above;
+    let at = this.#due.length;
+    for (let low = 0; low < at;) {
+      const middle = (low + at) >> 1;
+      if (before(parked, this.#due[middle] as Parked)) low = middle + 1;
+      else at = middle;
     }
-    heap[at] = parked;
-  }
-
-  #pop(): void {
-    const heap = this.#heap;
-    const last = heap.pop();
-    if (last === undefined || heap.length === 0) return;
-    let at = 0;
-    for (;;) {
-      let below = 2 * at + 1;
-      if (below >= heap.length) break;
-      if (below + 1 < heap.length && before(heap[below + 1] as Parked, heap[below] as Parked)) below += 1;
-      const other = heap[below] as Parked;
-      if (!before(other, last)) break;
-      heap[at] = other;
-      at = below;
-    }
-    heap[at] = last;
+    this.#due.splice(at, 0, parked);
   }
 }
 
-export class ActorClock implements Clock {
+export class ActorClock extends TimerClock {
   readonly #schedule: Schedule;
   readonly #actor: Actor;
 
   constructor(schedule: Schedule, actor: Actor) {
+    super();
     this.#schedule = schedule;
     this.#actor = actor;
   }
@@ -136,31 +119,6 @@ export class ActorClock implements Clock {
 
   after(ms: number, run: () => void): Timer {
     return this.#schedule.park(this.#actor, ms, 'timer', run);
-  }
-
-  every(ms: number, run: () => void): Timer {
-    let timer: Timer;
-    const again = (): void => {
-      timer = this.after(ms, () => {
-        again();
-        run();
-      });
-    };
-    again();
-    return { close: () => timer.close(), unref: () => undefined };
-  }
-
-  sleep(ms: number, signal?: AbortSignal): Promise<void> {
-    if (signal?.aborted === true) return Promise.resolve();
-    return new Promise((resolve) => {
-      const done = (): void => {
-        timer.close();
-        signal?.removeEventListener('abort', done);
-        resolve();
-      };
-      const timer = this.after(ms, done);
-      signal?.addEventListener('abort', done);
-    });
   }
 
   turnEnd(run: () => void): void {

@@ -299,6 +299,7 @@ class Simulation {
       this.#later(fault.atMs - tailMs, () => server.snapshot(this.#schedule.nowMs));
     this.#later(fault.atMs, async () => {
       this.#schedule.note(`fault ${fault.kind}`);
+      this.#parts.marks.reach(fault.kind);
       const end = await this.#begin(fault);
       if (end !== undefined) this.#later(Math.min(fault.forMs, HEALED_MS - 1 - this.#schedule.nowMs), end);
     });
@@ -320,14 +321,11 @@ class Simulation {
       case 'slow link':
         if (program === undefined) return undefined;
         this.#network.slowMs.set(program, 2_500 * this.#random.fraction());
-        marks.reach('an answer came after its timeout');
         return () => void this.#network.slowMs.delete(program);
       case 'forget scripts':
-        marks.reach('the server forgot scripts');
         await set('SCRIPT', 'FLUSH');
         return undefined;
       case 'kill server':
-        marks.reach('the server was killed');
         return this.#killServer();
       case 'power loss':
       case 'promotion': {
@@ -342,27 +340,22 @@ class Simulation {
         return start;
       }
       case 'still server':
-        marks.reach('the server stood still');
         this.#network.stillMs = Math.max(this.#network.stillMs, nowMs + forMs);
         return undefined;
       case 'full':
-        marks.reach('the server was full');
         await set('CONFIG', 'SET', 'maxmemory', '1');
         return () => set('CONFIG', 'SET', 'maxmemory', '0');
       case 'read-only':
-        marks.reach('the server was read-only');
         await set('REPLICAOF', '127.0.0.1', '1');
         return () => set('REPLICAOF', 'NO', 'ONE');
       case 'clock ahead':
       case 'clock back': {
         const byMs = kind === 'clock ahead' ? DAY_AND_AN_HOUR_MS : -HOURS_BACK_MS;
-        marks.reach(byMs > 0 ? 'the clock of the server was a day ahead' : 'the clock of the server was behind');
         this.#invariants.variantsMayDiffer = true;
         server.offMs += byMs;
         return () => void (server.offMs -= byMs);
       }
       case 'a day passes':
-        marks.reach('a day passed in a moment');
         this.#pass(DAY_AND_AN_HOUR_MS);
         return undefined;
       case 'kill gateway':
@@ -371,19 +364,16 @@ class Simulation {
       case 'freeze gateway':
       case 'freeze consumer': {
         const frozen = kind === 'freeze gateway' ? this.#gateways[gatewayAt] : this.#replicas[replicaAt];
-        marks.reach(kind === 'freeze gateway' ? 'a gateway was frozen' : 'a consumer was frozen');
         // A shorter freeze must not end a longer one early, because that would reorder the steps.
         if (frozen !== undefined)
           frozen.actor.thawsMs = Math.max(frozen.actor.thawsMs, Math.min(nowMs + forMs, HEALED_MS));
         return undefined;
       }
       case 'kill consumer':
-        marks.reach('a consumer died with entries in hand');
         this.#restartReplica(replicaAt, forMs);
         return undefined;
       case 'stop consumer': {
         const replica = this.#replicas[replicaAt];
-        marks.reach('a consumer stopped');
         const gone = (): void => {
           if (replica?.actor.alive === true) this.#restartReplica(replicaAt, forMs);
         };

@@ -2,10 +2,9 @@
 import type { Clock, Timer } from '../../lib/process/clock.ts';
 
 interface Due {
-  atMs: number;
+  readonly atMs: number;
   /** The order in which timers were set. Timers due at the same time run in this order. */
   readonly number: number;
-  readonly everyMs: number | undefined;
   readonly run: () => void;
 }
 
@@ -13,7 +12,40 @@ const START_EPOCH_MS = Date.UTC(2026, 0, 1);
 /** Turns of the event loop that promises and in-process fakes need after a timer. */
 const SETTLING_TURNS = 4;
 
-export class VirtualClock implements Clock {
+/** Repetition and pauses, made of single timers. */
+export abstract class TimerClock implements Clock {
+  abstract epochMs(): number;
+  abstract ms(): number;
+  abstract after(ms: number, run: () => void): Timer;
+  abstract turnEnd(run: () => void): void;
+
+  every(ms: number, run: () => void): Timer {
+    let timer: Timer;
+    const again = (): void => {
+      timer = this.after(Math.max(1, ms), () => {
+        again();
+        run();
+      });
+    };
+    again();
+    return { close: () => timer.close(), unref: () => undefined };
+  }
+
+  sleep(ms: number, signal?: AbortSignal): Promise<void> {
+    if (signal?.aborted === true) return Promise.resolve();
+    return new Promise((resolve) => {
+      const done = (): void => {
+        timer.close();
+        signal?.removeEventListener('abort', done);
+        resolve();
+      };
+      const timer = this.after(ms, done);
+      signal?.addEventListener('abort', done);
+    });
+  }
+}
+
+export class VirtualClock extends TimerClock {
   #nowMs = 0;
   #epochMs = START_EPOCH_MS;
   #set = 0;
@@ -28,24 +60,9 @@ export class VirtualClock implements Clock {
   }
 
   after(ms: number, run: () => void): Timer {
-    return this.#add(ms, undefined, run);
-  }
-
-  every(ms: number, run: () => void): Timer {
-    return this.#add(ms, Math.max(1, ms), run);
-  }
-
-  sleep(ms: number, signal?: AbortSignal): Promise<void> {
-    if (signal?.aborted === true) return Promise.resolve();
-    return new Promise((resolve) => {
-      const done = (): void => {
-        timer.close();
-        signal?.removeEventListener('abort', done);
-        resolve();
-      };
-      const timer = this.after(ms, done);
-      signal?.addEventListener('abort', done, { once: true });
-    });
+    const due = { atMs: this.#nowMs + Math.max(0, ms), number: (this.#set += 1), run };
+    this.#due.add(due);
+    return { close: () => this.#due.delete(due), unref: () => undefined };
   }
 
   turnEnd(run: () => void): void {
@@ -66,8 +83,7 @@ export class VirtualClock implements Clock {
     await this.settle();
     for (let next = this.#next(endMs); next !== undefined; next = this.#next(endMs)) {
       this.#move(next.atMs);
-      if (next.everyMs === undefined) this.#due.delete(next);
-      else next.atMs += next.everyMs;
+      this.#due.delete(next);
       next.run();
       await this.settle();
     }
@@ -93,11 +109,5 @@ export class VirtualClock implements Clock {
   #move(toMs: number): void {
     this.#epochMs += toMs - this.#nowMs;
     this.#nowMs = toMs;
-  }
-
-  #add(ms: number, everyMs: number | undefined, run: () => void): Timer {
-    const due = { atMs: this.#nowMs + Math.max(0, ms), number: (this.#set += 1), everyMs, run };
-    this.#due.add(due);
-    return { close: () => this.#due.delete(due), unref: () => undefined };
   }
 }
