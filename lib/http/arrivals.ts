@@ -1,5 +1,6 @@
 // The connections of a server: the balancer's header, a fair share of the CPU time for handshakes, and room for each.
 import type { Socket } from 'node:net';
+import type { Timer } from '../process/clock.ts';
 import { overBudget, overLimit, victimOf } from './connection-room.ts';
 import { Connection, type Host } from './connection.ts';
 import { takeProxyHeader } from './proxy-header.ts';
@@ -19,6 +20,10 @@ const PROXY_HEADER_TIMEOUT_MS = 5_000;
 const HANDSHAKES_A_TURN = 4;
 const HANDSHAKE_INTERVAL_MS = 10;
 
+// Fact: a timer for each connection, reset by each request, costs more than the rest of a request's bookkeeping. Choice:
+// while there are connections, all are checked ten times a second, so time limits are only that precise.
+const CHECK_INTERVAL_MS = 100;
+
 export class Arrivals<T> {
   readonly #host: Host<T>;
   readonly #begin: (connection: Connection<T>) => void;
@@ -26,6 +31,7 @@ export class Arrivals<T> {
   /** All connections, the oldest first, by their ends. */
   readonly #byEnds = new Map<string, Connection<T>>();
   readonly #handshakes: Turns;
+  #checks: Timer | undefined;
   #hasArrived = false;
   #handshakesMs = 0;
 
@@ -47,9 +53,14 @@ export class Arrivals<T> {
     return [...this.#byEnds.values()].filter(({ socket, tcp }) => !socket.destroyed && !tcp.destroyed);
   }
 
-  /** Called a few times a second. */
-  check(nowMs: number): void {
-    const { connectionsPerAddressMax, held } = this.#host.limits;
+  #check(): void {
+    const { clock, limits } = this.#host;
+    const { connectionsPerAddressMax, held } = limits;
+    const nowMs = clock.ms();
+    if (this.#byEnds.size === 0) {
+      this.#checks?.close();
+      this.#checks = undefined;
+    }
     for (const connection of this.all) connection.check(nowMs);
     for (const connection of overLimit(this.all, connectionsPerAddressMax, nowMs)) connection.fail('limit');
     for (const connection of overBudget(this.all, held)) connection.fail('limit');
@@ -66,6 +77,7 @@ export class Arrivals<T> {
     const connection = new Connection(tcp, address, this.#host);
     const ends = endsOf(tcp);
     this.#byEnds.set(ends, connection);
+    this.#checks ??= this.#host.clock.every(CHECK_INTERVAL_MS, () => this.#check());
     tcp.once('close', () => {
       this.#byEnds.delete(ends);
       const { failure, isOpen, phase } = connection;

@@ -13,7 +13,7 @@ import { createServer as createHttpServer, type IncomingMessage, type Server, ty
 import { createServer as createHttpsServer, type Server as HttpsServer } from 'node:https';
 import { Server as TcpServer, type AddressInfo, type Socket } from 'node:net';
 import type { SecureContextOptions, TLSSocket } from 'node:tls';
-import type { ClockAndRandom, Timer } from '../process/clock.ts';
+import type { ClockAndRandom } from '../process/clock.ts';
 import { Arrivals } from './arrivals.ts';
 import { handshakeReason, type Connection, type Host, type ServerHandlers } from './connection.ts';
 import { FastPath, SLICE_COST } from './fast-path.ts';
@@ -24,7 +24,6 @@ import { Turns } from './turns.ts';
 
 /** After a restart, more clients than node's default of 511 may reconnect at the same time. */
 const BACKLOG = 4_096;
-const CHECK_INTERVAL_MS = 100;
 const NODE_CHECK_INTERVAL_MS = 250;
 /** While the server is stopping, an idle connection stays open for this long, because a request may be on its way. */
 const IDLE_GRACE_MS = 400;
@@ -51,7 +50,6 @@ export class HttpServer<T> {
   readonly #nodePaths = new WeakMap<Socket, NodePath<T>>();
   readonly #arrivals: Arrivals<T>;
   readonly #system: ClockAndRandom;
-  #watch: Timer | undefined;
 
   /** `tls` is `undefined` for a server in plain HTTP. */
   constructor(
@@ -94,10 +92,6 @@ export class HttpServer<T> {
   async listen(host: string, port: number, reusePort = false): Promise<AddressInfo> {
     this.#server.listen({ port, host, reusePort, backlog: BACKLOG });
     await once(this.#server, 'listening');
-    const { clock } = this.#system;
-    // Fact: a timer for each connection, reset by each request, costs more than the rest of a request's bookkeeping.
-    // Choice: check all connections ten times a second, so time limits are only that precise.
-    this.#watch = clock.every(CHECK_INTERVAL_MS, () => this.#arrivals.check(clock.ms()));
     return this.#server.address() as AddressInfo;
   }
 
@@ -123,7 +117,6 @@ export class HttpServer<T> {
     });
     await closed;
     timer.close();
-    this.#watch?.close();
   }
 
   destroy(): void {
