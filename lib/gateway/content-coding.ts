@@ -1,20 +1,12 @@
 // Decodes bodies that arrive with a Content-Encoding (RFC 9110, section 8.4): gzip (RFC 1952) or zstd (RFC 8878).
 //
-// Invariants: decoding stops at most one piece after the caller's limit. The event loop decodes bodies of at most
-// NOW_BYTES_MAX; longer ones go to node's threads, AT_A_TIME at a time, and producers take turns. A stream that is
-// cut short, or followed by other bytes, is broken. A body with several codings is not supported.
+// Invariants: decoding stops at most one piece after the caller's limit. Node's threads decode AT_A_TIME bodies at a
+// time, and producers take turns. A stream that is cut short, or followed by other bytes, is broken. A body with several
+// codings is not supported.
 import { promisify } from 'node:util';
-import { constants, gunzip, gunzipSync, zstdDecompress, zstdDecompressSync } from 'node:zlib';
+import { constants, gunzip, zstdDecompress } from 'node:zlib';
 import type { Clock } from '../process/clock.ts';
 import { ProducerTurns } from './producer-turns.ts';
-
-interface Limits {
-  readonly maxOutputLength: number;
-  readonly chunkSize: number;
-  readonly info: true;
-  /** Applies to zstd. */
-  readonly params: Readonly<Record<number, number>>;
-}
 
 /** The result if the option `info` is set, which node's type definitions lack. */
 interface Inflated {
@@ -22,26 +14,18 @@ interface Inflated {
   readonly engine: { readonly bytesWritten: number };
 }
 
-export interface ContentCoding {
-  readonly now: (body: Buffer, limits: Limits) => unknown;
-  readonly later: (body: Buffer, limits: Limits) => Promise<unknown>;
-}
+export type ContentCoding = (body: Buffer, options: ReturnType<typeof limitsOf>) => Promise<unknown>;
 
-const GZIP: ContentCoding = { now: gunzipSync, later: promisify(gunzip) };
+const GZIP: ContentCoding = promisify(gunzip);
 const CODINGS: ReadonlyMap<string, ContentCoding> = new Map([
   ['gzip', GZIP],
   ['x-gzip', GZIP], // RFC 9110, section 8.4.1.3
-  ['zstd', { now: zstdDecompressSync, later: promisify(zstdDecompress) }],
+  ['zstd', promisify(zstdDecompress)],
 ]);
 
 // A zstd frame determines how much memory its decoder needs. HTTP allows at most 8 MiB (RFC 9659, section 3).
 const WINDOW = { [constants.ZSTD_d_windowLogMax]: 23 };
-const limitsOf = (maxOutputLength: number, chunkSize: number): Limits => ({
-  maxOutputLength,
-  chunkSize,
-  info: true,
-  params: WINDOW,
-});
+const limitsOf = (maxOutputLength: number) => ({ maxOutputLength, info: true as const, params: WINDOW });
 
 /** Parses a Content-Encoding field. Returns `undefined` for no coding or `identity`. */
 export function contentCoding(field: string): ContentCoding | 'unsupported' | undefined {
@@ -63,10 +47,6 @@ const ANY_RATIO_BYTES_MAX = 65_536;
 export const decodedBytesMax = (codedBytes: number, bodyBytesMax: number): number =>
   Math.min(bodyBytesMax, Math.max(ANY_RATIO_BYTES_MAX, RATIO_MAX * codedBytes));
 
-// Fact: the result of a thread arrives after 0.5 ms, and inflating 16 KiB takes 0.1 ms. The decoded length is not
-// known in advance. Choice: try on the event loop first. If the output is longer, start again on a thread.
-const NOW_BYTES_MAX = 16_384;
-const PIECE_BYTES = 65_536;
 /** Node has four threads. The others stay free for files and host names. */
 const AT_A_TIME = 2;
 /** Maximum number of one producer's bodies that wait for a thread. */
@@ -94,22 +74,17 @@ export class Decoding {
 
   /** Never resolves if the client leaves while the body waits for a thread. */
   async decode({ coding, body, bytesMax, producer, isNeeded }: CodedBody): Promise<Decoded> {
-    const nowMax = Math.min(bytesMax, NOW_BYTES_MAX);
-    if (body.length <= codedBytesMax(nowMax)) {
-      const decoded = await whole(body, () => coding.now(body, limitsOf(nowMax, NOW_BYTES_MAX)));
-      if (decoded !== 'too large' || nowMax === bytesMax) return decoded;
-    }
     if (!(await new Promise<boolean>((go) => this.#turns.take(producer, isNeeded, go)))) return 'late';
-    const decoded = await whole(body, () => coding.later(body, limitsOf(bytesMax, PIECE_BYTES)));
+    const decoded = await whole(coding, body, bytesMax);
     this.#turns.giveBack();
     return decoded;
   }
 }
 
 /** Node ignores bytes after a zstd frame, and zeros after a gzip stream. Here they make a body broken. */
-async function whole(body: Buffer, inflate: () => unknown): Promise<Decoded> {
+async function whole(coding: ContentCoding, body: Buffer, bytesMax: number): Promise<Decoded> {
   try {
-    const { buffer, engine } = (await inflate()) as Inflated;
+    const { buffer, engine } = (await coding(body, limitsOf(bytesMax))) as Inflated;
     return engine.bytesWritten === body.length ? buffer : 'broken';
   } catch (error) {
     return (error as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE' ? 'too large' : 'broken';
