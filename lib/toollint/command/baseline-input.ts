@@ -58,10 +58,7 @@ function commitIn(root: string, name: string): string | undefined {
   }
 }
 
-/**
- * Returns the changes since the commit of `--renames` or of the baseline file, or the reason why git cannot list
- * them.
- */
+/** Returns the changes since the commit of `--renames` or of the baseline, or the reason why they are unknown. */
 export function changesSinceBaseline(
   source: DocumentSource,
   renames: string | undefined,

@@ -1,5 +1,4 @@
-// `toollint compare`, as a verb and as a function of the library: judges a report with a baseline file or an earlier
-// report as its baseline.
+// `toollint compare`, as a verb and as a function of the library.
 import type { Stated } from '../convert/converter.ts';
 import type { Comparison } from '../compare/comparison.ts';
 import type { DocumentSource } from '../document/document-source.ts';

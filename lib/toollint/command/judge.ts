@@ -22,13 +22,9 @@ export interface JudgeOptions {
   readonly gate?: GateConfig | undefined;
 }
 
-/**
- * An update removes the findings that are gone from the baseline: the fixed ones, and in checked files those that are
- * not verifiable. Without a baseline, it records all findings except parse errors.
- */
+/** Removes the fixed findings from the baseline, and in checked files those that are not verifiable. */
 export interface BaselineUpdate {
   readonly accept?: { readonly rules: readonly string[]; readonly acceptance: Acceptance } | undefined;
-  /** The commit of the scanned files. */
   readonly commit?: string | undefined;
   /** True if the baseline file is not in the root, which may then be the wrong folder. */
   readonly isElsewhere?: boolean;
@@ -191,10 +187,7 @@ function reasonToLeave(
   return isElsewhere && areGone ? 'none of its files is under the root' : undefined;
 }
 
-/**
- * Returns the old entries that remain, with changed lines as they are now. An expired acceptance remains in the file
- * until its finding is gone or becomes known again.
- */
+/** Returns the old entries that remain, with changed lines as they are now. An expired one remains while it occurs. */
 function remaining(
   { entries, expired }: Baseline,
   { fixed, notVerifiable, news, known }: Comparison,

@@ -1,5 +1,4 @@
-// Options that several verbs share. Invalid values are refused, because a limit that silently became 0 or infinite
-// would make builds fail or pass.
+// Options that several verbs share.
 import { resolve } from 'node:path';
 import { parseArgs, type ParseArgsConfig } from 'node:util';
 import { isDay } from '../compare/baseline-file.ts';
@@ -15,7 +14,6 @@ export const flag = { type: 'boolean' } as const;
 const PLACES = { format: texts, to: texts, output: { type: 'string', short: 'o' } } as const;
 export const OUTPUT_OPTIONS = { ...PLACES, color: text, 'source-url': text } as const;
 
-/** The metrics of the gate's limits, by their options. */
 const LIMITS = { 'max-errors': 'errors', 'max-warnings': 'warnings', 'max-infos': 'infos', 'max-new': 'newIssues' };
 export const VERDICT_OPTIONS = {
   ...OUTPUT_OPTIONS,
@@ -51,7 +49,6 @@ export function gateFrom(values: Values<typeof VERDICT_OPTIONS>): GateConfig | u
   return chosenGate({ name: values.gate, limits: Object.fromEntries(limits) as Record<string, number> });
 }
 
-/** Throws ReportFailure for options that contradict each other. */
 export function checkBaselineOptions(values: BaselineValues): void {
   const { baseline, accept, reason, until, renames, timestamp } = values;
   const updates = values['update-baseline'] === true;
@@ -71,7 +68,6 @@ export function checkBaselineOptions(values: BaselineValues): void {
   if (message !== undefined) throw usageFailure(message);
 }
 
-/** The path `-` stands for standard input. */
 export async function inputSource(path: string, io: ProgramIo): Promise<DocumentSource> {
   if (path === '-') return streamSource(io.stdin, 'standard input', { signal: io.signal });
   return fileSource(resolve(io.cwd, path), path);

@@ -17,22 +17,18 @@ import { planOutput } from './outputs.ts';
 import type { ProgramIo } from './program-io.ts';
 import { finish } from './verdict.ts';
 
-const FILES = { config: { type: 'string', short: 'c' }, include: texts, exclude: texts, ext: texts } as const;
+const FILES = { config: { type: 'string', short: 'c' }, include: texts, exclude: texts } as const;
 export const SCAN_OPTIONS = { ...FILES, deterministic: flag, ...BASELINE_OPTIONS } as const;
 
 export type ScanOptions = AnalysisOptions & JudgeOptions;
 
-/** Throws ReportFailure if the scan cannot start, Interrupted if the signal fires. */
 export async function scan(options: ScanOptions): Promise<Judgment> {
   checkGateNeeds(options.gate, options.baseline !== undefined || options.update !== undefined);
   const analysis = await analyse(options);
   return judge(analysis.report, { ...analysis, doubtsOf: doubtsFrom(analysis) }, options);
 }
 
-/**
- * A missing finding was fixed only if its rule ran to the end of the same file and no comment or suppression hides
- * the finding, or if the file was deleted and the rule would have run on it.
- */
+/** A missing finding was fixed if nothing hides it and its rule ran to the end of the file, or would if it existed. */
 function doubtsFrom({ coverageOf }: Analysis): DoubtsOf {
   return async (missing) => {
     const doubts = new Map<BaselineEntry, string>();
@@ -75,7 +71,6 @@ export function scanOptions(
     paths,
     include: (values.include ?? []).flatMap(withFolder),
     exclude: (values.exclude ?? []).flatMap(withFolder),
-    extensions: extensionsOf(values.ext ?? []),
     config: config === undefined ? undefined : resolve(cwd, config),
     quiet: values.quiet === true,
     timestamp: values.timestamp,
@@ -90,11 +85,4 @@ function withFolder(pattern: string): string[] {
   if (pattern === '') throw usageFailure('--include and --exclude need a pattern');
   const name = pattern.split('/').at(-1) ?? '';
   return isGlob(pattern) || name === '' || name.includes('.') ? [pattern] : [pattern, `${pattern}/**`];
-}
-
-function extensionsOf(lists: readonly string[]): string[] {
-  const endings = lists.flatMap((list) => list.split(',')).map((ending) => ending.trim().replace(/^\./u, ''));
-  if (endings.some((ending) => !/^[A-Za-z0-9_.-]+$/u.test(ending)))
-    throw usageFailure('--ext needs endings as in --ext js,ts');
-  return [...new Set(endings)].sort();
 }

@@ -8,12 +8,8 @@ import { type OutputPlan, writeOutput } from './outputs.ts';
 import { note, type ProgramIo } from './program-io.ts';
 
 export const EXIT_OK = 0;
-/** The gate failed (or, with --fail-on-warning, warned), there are errors and no gate, or a document is invalid. */
 export const EXIT_FINDINGS = 1;
-/**
- * Invalid usage, configuration, input or baseline, an output that cannot be written, or an internal error. As for
- * ESLint, also a suppression that no longer occurs.
- */
+/** Usage, configuration, input, output or an internal error. As for ESLint, also a suppression that no longer occurs. */
 export const EXIT_FAILURE = 2;
 const EXIT_INCOMPLETE = 3;
 const EXIT_NO_FILES = 4;
@@ -24,7 +20,6 @@ export const EXIT_OUTPUT_CLOSED = 141;
 type VerdictFlag = 'silent' | 'exit-zero' | 'allow-no-files' | 'fail-on-warning' | 'never-fail';
 type VerdictFlags = Readonly<Partial<Record<VerdictFlag, boolean | undefined>>>;
 
-/** Writes the notes, the outputs and the next baseline, and returns the exit code. */
 export async function finish(
   plan: OutputPlan,
   values: VerdictFlags & { readonly baseline?: string | undefined },
@@ -37,10 +32,7 @@ export async function finish(
   return verdictOf(plan, values, judgment, io);
 }
 
-/**
- * Returns the exit code. Prints the outcome and the reason for the code on standard error, unless a terminal already
- * shows it or --silent is set.
- */
+/** Prints the outcome and the reason for the exit code, unless a terminal already shows it or --silent is set. */
 export function verdictOf(plan: OutputPlan, flags: VerdictFlags, judgment: Judgment, io: ProgramIo): number {
   const [code, reason] = codeOf(judgment, flags);
   const isShown = plan.targets.some(({ format, file }) => file === undefined && format === 'pretty');

@@ -2,8 +2,7 @@
 //
 // A report is unsuitable as a baseline in git, because its counts conflict on every branch. A line of this file
 // contains nothing that changes when code moves: no line or column, numbers in the message masked as '#', and only
-// the half of the fingerprint that does not depend on the path. An update removes lines and rewrites changed ones.
-// Once the file exists, only an acceptance adds lines.
+// the half of the fingerprint that does not depend on the path.
 import { type DocumentSource, textIn } from '../document/document-source.ts';
 import { FINGERPRINT_VERSION, SEVERITIES } from '../document/report-format.ts';
 import { anchorIn } from '../document/extension.ts';
@@ -15,7 +14,6 @@ import { isObject, readJson } from '../document/strict-json.ts';
 
 export interface Acceptance {
   readonly reason: string;
-  /** The last day on which the acceptance is valid, as YYYY-MM-DD. */
   readonly until?: string | undefined;
 }
 
@@ -33,10 +31,7 @@ export function isBaselineFile({ bytes }: DocumentSource): boolean {
   return HEAD.equals(bytes.subarray(0, HEAD.length));
 }
 
-/**
- * `linter` is a name and a major version, so that a minor update of the linter does not change the file. `commit` is
- * the commit of the scanned files.
- */
+/** `linter` is a name and a major version, so that a minor update of the linter does not change the file. */
 export function baselineText(entries: readonly BaselineEntry[], linter: string, commit?: string): string {
   const lines = entries.map(lineOf).sort(byCodeUnits);
   return [JSON.stringify({ baseline: FORMAT, linter, commit }), ...lines, ''].join('\n');
@@ -51,7 +46,6 @@ export function commitsIn(source: DocumentSource): string[] {
   );
 }
 
-/** Compares two baseline files, ignoring the commit. */
 export function isSameBaseline(one: string, other: string): boolean {
   const [mine, theirs] = [one, other].map((text) => text.replace(/^(\{"baseline":.*),"commit":"[^"]*"\}$/mu, '$1}'));
   return mine === theirs;
@@ -70,7 +64,6 @@ function lineOf({ finding, accepted }: BaselineEntry): string {
   });
 }
 
-/** Throws ReportFailure for an invalid line, for example after a merge conflict. */
 export function readBaselineFile(source: DocumentSource) {
   const { name } = source;
   const [head = '', ...lines] = textIn(source).split('\n');

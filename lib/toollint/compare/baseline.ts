@@ -20,7 +20,6 @@ export interface Baseline {
 interface BaselineUser {
   readonly tool: ReportHeader['tool'];
   readonly quiet: boolean;
-  /** The date as YYYY-MM-DD. */
   readonly today: string;
 }
 
@@ -47,12 +46,10 @@ export function isNeverBaselined({ ruleId }: Pick<Finding, 'ruleId'>): boolean {
   return ruleId === PARSE_ERROR_RULE;
 }
 
-/** Returns a text such as 'ESLint 10'. */
 export function majorOf({ name, version }: Linter): string {
   return `${name} ${version.split('.')[0] ?? ''}`.trim();
 }
 
-/** Moves a finding to the new path of its file. */
 export function renamed(finding: Finding, renames: ReadonlyMap<string, string>): Finding {
   const { location } = finding;
   const path = location.path === undefined ? undefined : renames.get(location.path);

@@ -44,10 +44,7 @@ export async function compareWith(
   };
 }
 
-/**
- * `notVerifiable` extends the specification and is absent if it is 0. With it, all counts except `newIssues` add up
- * to the size of the baseline.
- */
+/** `notVerifiable` extends the specification and is absent if it is 0. */
 export function countsOf({ news, unchanged, fixed, notVerifiable }: Comparison): BaselineCounts {
   const counts = { newIssues: news.length, unchanged: unchanged.length, fixed: fixed.length };
   return notVerifiable.length === 0 ? counts : Object.assign(counts, { notVerifiable: notVerifiable.length });

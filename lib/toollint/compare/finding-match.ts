@@ -7,10 +7,8 @@
 //      that the changes removed. The first kind is about a size, and each change of a long line or function changes
 //      its text; the second moved and was edited. The same flagged text is preferred, then the same hunk, then the
 //      nearest.
-// Each entry matches only once, so one more finding of the same kind is new.
-//
-// The result does not depend on the order of the findings. Occurrence numbers are ignored, because they differ in a
-// filtered report. The time is linear, even for 100,000 equal findings.
+// Each entry matches only once, so one more finding of the same kind is new. Occurrence numbers are ignored, because
+// they differ in a filtered report. The time is linear, even for 100,000 equal findings.
 import { anchorIn } from '../document/extension.ts';
 import { lineAnchor, masked } from '../document/fingerprint.ts';
 import type { Finding } from '../document/report-schema.ts';
@@ -38,7 +36,6 @@ export function matchFindings(
   const known = new Map<Finding, Known>();
   const used = new Set<BaselineEntry>();
   const hunksOf = ({ location: { path = '' } }: Finding) => changes?.hunksIn(path) ?? [];
-  /** Pairs the entries and the findings that are left and have the same key. */
   const pairAll = (keyOf: (finding: Finding) => string, costOf: Cost, byOf: (cost: number) => Known['by']) => {
     const left = entries.filter((entry) => !used.has(entry));
     const old = Map.groupBy(left, ({ finding }) => keyOf(finding));
@@ -69,7 +66,6 @@ export function matchFindings(
   return { knownBy, missing: entries.filter((entry) => !used.has(entry)) };
 }
 
-/** What a report shows of a finding apart from its place in the file. */
 export function kindOf({ ruleId, message, location }: Finding): string {
   return JSON.stringify([location.path, ruleId, masked(message)]);
 }
@@ -83,7 +79,6 @@ interface Spot<Owner = unknown> {
   readonly column: number;
   /** The changed parts that may contain it. */
   readonly hunks: readonly Hunk[];
-  /** True if the message contains a number. */
   readonly isMeasure: boolean;
   /** The words of its line, if the line is in a changed part. */
   readonly words: ReadonlySet<string>;
@@ -165,7 +160,6 @@ function cheapest<Old, Now>(before: readonly Spot<Old>[], now: readonly Spot<Now
 
 const removedLines = new WeakMap<Hunk, ReadonlyMap<string | undefined, string>>();
 
-/** Returns the removed lines by their anchors. */
 function linesIn(hunk: Hunk): ReadonlyMap<string | undefined, string> {
   const known = removedLines.get(hunk) ?? new Map(hunk.removed.map((line) => [lineAnchor(line), line]));
   removedLines.set(hunk, known);

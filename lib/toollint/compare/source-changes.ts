@@ -2,13 +2,12 @@
 import { git } from '../document/git.ts';
 
 export interface SourceChanges {
-  /** Maps old paths to current paths. */
   readonly renames: ReadonlyMap<string, string>;
   readonly deleted: ReadonlySet<string>;
   hunksIn(path: string): readonly Hunk[];
 }
 
-/** The old lines from `oldStart` up to, but excluding, `oldEnd`, and the new lines that replace them. */
+/** The ends are exclusive. */
 export interface Hunk {
   readonly oldStart: number;
   readonly oldEnd: number;
@@ -17,7 +16,6 @@ export interface Hunk {
   readonly removed: string[];
 }
 
-/** `line` is a line number in the current file. */
 export function hunkAt(hunks: readonly Hunk[], line: number): Hunk | undefined {
   return hunks.find(({ newStart, newEnd }) => line >= newStart && line < newEnd);
 }

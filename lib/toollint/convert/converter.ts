@@ -10,7 +10,6 @@ export interface Stated {
 
 export interface ConvertOptions {
   readonly color?: boolean;
-  /** The number of terminal columns at which lines are cut. Default: no limit. */
   readonly width?: number;
   /** The findings of a comparison. Default: those of the report, which are new if it lists only new findings. */
   readonly compared?: readonly Stated[];
@@ -31,10 +30,7 @@ export function bySeverity({ findings }: Pick<Report, 'findings'>): Finding[] {
   return SEVERITIES.flatMap((severity) => findings.filter((finding) => finding.severity === severity));
 }
 
-/**
- * Returns the diagnostics without a finding. For a file that does not parse, a report contains both, but other
- * formats list only the finding.
- */
+/** Returns the diagnostics without a finding: a report has both for a file that does not parse. */
 export function ownDiagnostics({ execution, findings }: Pick<Report, 'execution' | 'findings'>): Diagnostic[] {
   const broken = new Set<string | undefined>();
   for (const { ruleId, location } of findings) if (ruleId === PARSE_ERROR_RULE) broken.add(location.path);

@@ -38,7 +38,6 @@ export function importSarif(text: string, refuse: sarif.Refuse): ForeignRun[] {
 
 type Loose<T> = { readonly [Name in keyof T]: T[Name] | undefined };
 
-/** The driver or an extension, with its rules by id and guid. */
 interface Component extends sarif.Component {
   readonly byKey: ReadonlyMap<string | undefined, sarif.Rule>;
 }
@@ -101,10 +100,7 @@ class RunReader {
     };
   }
 
-  /**
-   * Finds the rule by its index in the named component, or by its id. The id `CA1000/1` belongs to the rule `CA1000`
-   * (section 3.27.5).
-   */
+  /** By its index in the named component, or by its id: `CA1000/1` belongs to the rule `CA1000` (section 3.27.5). */
   #ruleOf({ id, guid, index = -1, toolComponent }: Loose<sarif.RuleReference>): {
     rule?: sarif.Rule;
     component: Component;

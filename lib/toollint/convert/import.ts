@@ -15,11 +15,9 @@ import { type ForeignMessage, type ForeignRun, importSarif } from './import-sari
 import { type ForeignPath, placerFor } from './sarif-path.ts';
 
 export interface ImportOptions {
-  /** The folder that the linters ran in. */
   readonly root: string;
   readonly timestamp?: string | undefined;
   readonly pathPrefix?: string;
-  /** Takes only the runs of this tool. */
   readonly tool?: string | undefined;
 }
 
@@ -28,7 +26,6 @@ export interface Imported {
   readonly notes: string[];
 }
 
-/** Throws ReportFailure ('input') for an invalid document. */
 export function importReports(sources: readonly DocumentSource[], options: ImportOptions): Imported {
   const { root, tool: wanted, timestamp = new Date().toISOString() } = options;
   const all = sources.map(runsIn);

@@ -8,10 +8,7 @@ const CONTROLS = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u20
 // eslint-disable-next-line no-control-regex -- a terminal sequence begins with ESC or its one-character form
 const SEQUENCES = /(?:\u001b\[|\u009b)[0-?]*[ -/]*[@-~]|\u001b\][^\u0007\u001b]*(?:\u0007|\u001b\\)?|\u001b[@-Z\\-_]/gu;
 
-/**
- * Escapes DEL, C1 and bidirectional controls as JSON does. Keeps ESC for our own colors; every format removes or
- * escapes ESC in text from a report.
- */
+/** Escapes DEL, C1 and bidirectional controls as JSON does. ESC is of our own colors: formats remove other ones. */
 export const withoutC1 = (text: string): string =>
   text.replaceAll(
     /[\u007f-\u009f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff]/gu,
@@ -27,7 +24,6 @@ export const terminalLines = (text: string): string =>
 
 export const terminalText = (text: string): string => terminalLines(text.replace(/\s+/gu, ' ')).trim();
 
-/** Never cuts inside a surrogate pair. */
 export function shortened(text: string, unitsMax: number): string {
   if (text.length <= unitsMax) return text;
   return `${text.slice(0, Math.max(0, unitsMax - 1)).replace(/[\ud800-\udbff]$/u, '')}…`;
@@ -53,6 +49,5 @@ export const pathUri = (path: string): string => path.toWellFormed().split('/').
 
 const ENTITIES = new Map(Object.entries({ '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;', "'": '&apos;' }));
 
-/** Escapes text and attributes for HTML and XML. */
 export const markupText = (text: string): string =>
   text.replace(/[&<>"']/gu, (character) => ENTITIES.get(character) ?? character);

@@ -67,10 +67,7 @@ export function placerFor(roots: readonly string[], paths: Iterable<ForeignPath>
   };
 }
 
-/**
- * Returns the folder of the machine that the linter ran on, with a slash at its end: the shortest one such that most
- * of the unknown absolute paths under it exist below the root.
- */
+/** Returns the shortest folder, with a slash, such that most unknown absolute paths under it exist below the root. */
 function folderElsewhere(root: string, paths: Iterable<ForeignPath>): string | undefined {
   const absolute = new Set([...paths].map(({ whole }) => withoutFileScheme(whole)).filter((path) => isAbsolute(path)));
   const unknown = [...absolute].map((path) => resolve(path)).filter((path) => !mayExist(path));

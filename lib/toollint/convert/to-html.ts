@@ -8,7 +8,7 @@ import { readFileSync } from 'node:fs';
 import { flaggedTextOf, lintersOf } from '../document/extension.ts';
 import { SEVERITIES } from '../document/report-format.ts';
 import type { Finding, Report } from '../document/report-schema.ts';
-import { baselineCounts, type ConvertOptions, placesOf, type Stated, statedFindings, totals } from './converter.ts';
+import { baselineCounts, type ConvertOptions, placesOf, type Stated, statedFindings } from './converter.ts';
 import { counted, linkOf, markupText, sourceLink, terminalLines } from './plain-text.ts';
 
 const DIAGNOSTICS_OPEN = 5;
@@ -22,10 +22,10 @@ export function* htmlText(report: Report, options: ConvertOptions): Generator<st
   const [head = '', tail = ''] = frame.split('{{content}}');
   const title = `${report.tool.name} ${report.scan.target?.path ?? ''}`.trim();
   yield head.replace('{{policy}}', () => policyOf(frame)).replace('{{title}}', () => escaped(title));
-  yield* diagnosticsOf(report);
+  if (report.execution.status !== 'complete') yield diagnosticsOf(report);
   yield verdictOf(report);
   yield factsOf(report);
-  yield filtersOf(rows);
+  if (rows.length > 0) yield filtersOf(rows);
   yield* filesOf(rows, options.links);
   yield tail;
 }
@@ -39,18 +39,18 @@ function policyOf(frame: string): string {
   return `default-src 'none'; ${own}; img-src data:; base-uri 'none'; form-action 'none'`;
 }
 
-function* diagnosticsOf({ execution: { status, diagnostics } }: Report): Generator<string> {
-  if (status === 'complete') return;
+function diagnosticsOf({ execution: { status, diagnostics } }: Report): string {
   const what = status === 'no-files' ? 'No files were analyzed' : 'The analysis is incomplete';
   const items = diagnostics.map((one) => {
     const places = placesOf(one).map((place) => ` <code>${escaped(place)}</code>`);
     return `<li>${one.kind}${places.join('')}: ${escaped(one.message)}</li>`;
   });
   const [first, rest] = [items.slice(0, DIAGNOSTICS_OPEN), items.slice(DIAGNOSTICS_OPEN)];
-  yield `<section class="card alert" role="alert"><p class="verdict failed">${what}: `;
-  yield `${counted(diagnostics.length, 'diagnostic')}</p><ul>${first.join('')}</ul>`;
-  if (rest.length > 0) yield `<details><summary>${rest.length} more</summary><ul>${rest.join('')}</ul></details>`;
-  yield '</section>\n';
+  const more = `<details><summary>${rest.length} more</summary><ul>${rest.join('')}</ul></details>`;
+  return (
+    `<section class="card alert" role="alert"><p class="verdict failed">${what}: ` +
+    `${counted(items.length, 'diagnostic')}</p><ul>${first.join('')}</ul>${rest.length > 0 ? more : ''}</section>\n`
+  );
 }
 
 /** The verdict and the counts are one card, so that a report without findings differs at first sight. */
@@ -59,7 +59,6 @@ function verdictOf({ gate, summary, selection: { baseline, quiet }, execution }:
   const judged = gate.status !== 'not-evaluated';
   const isGood = judged ? gate.status === 'passed' : totalIssues === 0 && execution.status === 'complete';
   const found = totalIssues === 0 ? 'No findings' : `${grouped(totalIssues)} finding${totalIssues === 1 ? '' : 's'}`;
-  const verdict = judged ? `Gate ${escaped(gate.name ?? '')}: ${gate.status}` : found;
   const lines = [
     gate.message,
     judged ? found : undefined,
@@ -67,47 +66,34 @@ function verdictOf({ gate, summary, selection: { baseline, quiet }, execution }:
     quiet ? 'Only errors are listed' : undefined,
   ].filter((line) => line !== undefined);
   const legend = SEVERITIES.map((one) => {
-    const [row, number] = bySeverity[one] === 0 ? [' class="muted"', ''] : ['', one];
-    return `<li${row}><b class="${number}" id="count-${one}">${grouped(bySeverity[one])}</b> ${one}</li>`;
+    const number = `<b class="${bySeverity[one] === 0 ? '' : one}" id="count-${one}">${grouped(bySeverity[one])}</b>`;
+    return `<li${bySeverity[one] === 0 ? ' class="muted"' : ''}>${number} ${one}</li>`;
   });
   return (
     `<section class="card ${gate.status === 'warning' ? 'warn' : isGood ? 'good' : 'bad'}"><h1>Code analysis</h1>` +
-    `<p class="verdict ${judged ? gate.status : isGood ? 'passed' : 'found'}">${verdict}</p>` +
-    `${barOf(summary)}<ul class="legend">${legend.join('')}</ul>` +
-    `${lines.map((line) => `<p>${escaped(line)}</p>`).join('')}</section>\n`
+    `<p class="verdict ${judged ? gate.status : isGood ? 'passed' : 'found'}">` +
+    `${judged ? `Gate ${escaped(gate.name ?? '')}: ${gate.status}` : found}</p><ul class="legend">${legend.join('')}` +
+    `</ul>${lines.map((line) => `<p>${escaped(line)}</p>`).join('')}</section>\n`
   );
-}
-
-function barOf(summary: Report['summary']): string {
-  if (summary.totalIssues === 0) return '';
-  let x = 0;
-  const parts = SEVERITIES.map((severity) => {
-    const width = (100 * summary.bySeverity[severity]) / summary.totalIssues;
-    x += width;
-    return `<rect class="${severity}" x="${x - width}" width="${width}" height="14"/>`;
-  });
-  const label = `role="img" aria-label="${totals(summary)}"`;
-  return `<svg viewBox="0 0 100 14" preserveAspectRatio="none" ${label}>${parts.join('')}</svg>`;
 }
 
 /** Folded, because the names of the scanned files may fill several screens. */
 function factsOf({ tool, scan, summary }: Report): string {
   const linters = lintersOf({ tool }).map(({ name, version }) => `, ${name} ${version}`);
-  const facts = [
-    ['With', `${tool.name} ${tool.version}${linters.join('')}`],
-    ['Rules', `${scan.enabledRuleIds.length} on${scan.profile === null ? '' : `, profile ${scan.profile}`}`],
-    ['At', `${scan.timestamp}, in ${(scan.durationMs / 1000).toFixed(1)} s`],
-    ['Included', scan.include.join(' ')],
-    ['Excluded', scan.exclude.join(' ')],
-  ] as const;
-  const list = facts.flatMap(([name, text]) => (text === '' ? [] : `<dt>${name}</dt><dd>${escaped(text)}</dd>`));
+  const facts = {
+    With: `${tool.name} ${tool.version}${linters.join('')}`,
+    Rules: `${scan.enabledRuleIds.length} on${scan.profile === null ? '' : `, profile ${scan.profile}`}`,
+    At: `${scan.timestamp}, in ${(scan.durationMs / 1000).toFixed(1)} s`,
+    Included: scan.include.join(' '),
+    Excluded: scan.exclude.join(' '),
+  };
+  const list = Object.entries(facts).map(([name, text]) => text && `<dt>${name}</dt><dd>${escaped(text)}</dd>`);
   const scanned = `${scan.target?.path ?? 'unknown'} (${counted(summary.totalFiles, 'file')})`;
   const folded = `<summary>Scanned: ${escaped(scanned)}</summary><dl class="facts">${list.join('')}</dl>`;
   return `<details class="card">${folded}</details>\n`;
 }
 
 function filtersOf(rows: readonly Stated[]): string {
-  if (rows.length === 0) return '';
   const select = (name: string, title: string, values: Iterable<string>): string => {
     const choices = [...new Set(values)].slice(0, CHOICES_MAX).map(escaped);
     const options = choices.map((one) => `<option value="${one}">${one}</option>`);
@@ -142,30 +128,24 @@ function* filesOf(rows: readonly Stated[], links: string | undefined): Generator
   }
 }
 
-/**
- * Uses few nodes per finding, because a page may contain 25,000 findings. The style sheet adds the severity and the
- * state.
- */
+/** Few nodes, because a page may have 25,000 findings. The style sheet adds the severity and the state. */
 function itemOf({ finding, state }: Stated, links: string | undefined): string {
   const { severity, ruleId, message, location, docsUrl, suggestion } = finding;
   const place = [location.line, location.column].filter((part) => part !== undefined).join(':');
   return (
     `<li class="${severity}" data-rule="${escaped(ruleId)}"${state === undefined ? '' : ` data-state="${state}"`}>` +
-    `${anchor(sourceLink(links, location), place)} ${escaped(message)} ` +
-    anchor(docsUrl, ruleId) +
-    snippetOf(finding) +
-    (suggestion === undefined ? '' : `<p>${escaped(suggestion)}</p>`)
+    `${anchor(sourceLink(links, location), place)} ${escaped(message)} ${anchor(docsUrl, ruleId)}` +
+    `${snippetOf(finding)}${suggestion === undefined ? '' : `<p>${escaped(suggestion)}</p>`}`
   );
 }
 
-/** Marks the flagged text if it occurs exactly once. */
 function snippetOf(finding: Finding): string {
   const { codeSnippet: snippet } = finding;
   if (snippet === undefined) return '';
   const flagged = flaggedTextOf(finding)?.trimEnd() ?? '';
-  const around = flagged === '' ? [snippet] : snippet.split(flagged);
-  const parts = around.length === 2 ? around.map(escaped) : [escaped(snippet)];
-  return `<pre>${parts.join(`<mark>${escaped(flagged)}</mark>`)}</pre>`;
+  const around = flagged === '' ? [] : snippet.split(flagged);
+  const parts = around.length === 2 ? around : [snippet];
+  return `<pre>${parts.map(escaped).join(`<mark>${escaped(flagged)}</mark>`)}</pre>`;
 }
 
 function anchor(url: string | undefined, text: string): string {

@@ -75,10 +75,7 @@ function resultOf({ finding, state }: Stated, ruleIndex: number, projectPath: st
 
 const artifactOf = (path: string) => ({ uri: pathUri(path), uriBaseId: '%SRCROOT%' });
 
-/**
- * Returns the file to which findings about the project are attached, because GitHub rejects a whole log if one result
- * has no location.
- */
+/** The place of findings about the project, because GitHub rejects a whole log if one result has no location. */
 function projectPathOf({ scan, findings }: Report, { projectFile }: ConvertOptions): string {
   const first = scan.include.find(isLiteralGlob);
   const inFile = findings.find(({ location }) => location.path !== undefined && location.path !== '.');

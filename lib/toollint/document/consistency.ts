@@ -91,22 +91,14 @@ function isCount(value: number): boolean {
 function* checkCounts({ summary, execution, findings, selection }: Report): Contradictions {
   const right = summaryOf(summary.totalFiles, findings, execution.diagnostics);
   const { baseline, quiet } = selection;
-  const counts: [pointer: string, actual: number, expected?: number][] = [
-    ...SEVERITIES.map((one): [string, number, number] => [
-      `/summary/bySeverity/${one}`,
-      summary.bySeverity[one],
-      right.bySeverity[one],
-    ]),
-    ...(['totalIssues', 'parseErrors', 'ruleErrors', 'totalFiles'] as const).map((name): [string, number, number] => [
-      `/summary/${name}`,
-      summary[name],
-      right[name],
-    ]),
-    ...(['newIssues', 'unchanged', 'fixed'] as const).flatMap((name): [string, number][] =>
-      baseline === undefined ? [] : [[`/selection/baseline/${name}`, baseline[name]]],
-    ),
-  ];
-  for (const [pointer, actual, expected = actual] of counts)
+  const counts = new Map<string, [actual: number, expected?: number]>();
+  for (const one of SEVERITIES)
+    counts.set(`/summary/bySeverity/${one}`, [summary.bySeverity[one], right.bySeverity[one]]);
+  for (const name of ['totalIssues', 'parseErrors', 'ruleErrors', 'totalFiles'] as const)
+    counts.set(`/summary/${name}`, [summary[name], right[name]]);
+  for (const name of ['newIssues', 'unchanged', 'fixed'] as const)
+    if (baseline !== undefined) counts.set(`/selection/baseline/${name}`, [baseline[name]]);
+  for (const [pointer, [actual, expected = actual]] of counts)
     if (!isCount(actual)) yield ['not-a-count', pointer, `expected an integer of 0 or more, found ${actual}`];
     else if (actual !== expected) yield ['wrong-count', pointer, `expected ${expected}, found ${actual}`];
   const { totalIssues } = summary;

@@ -17,7 +17,6 @@ export interface End {
 
 type WithTool = Pick<ReportHeader, 'tool'>;
 
-/** Returns several linters if the report is of several tools. */
 export function lintersOf({ tool }: WithTool): Linter[] {
   const { linter, linters } = tool as { linter?: unknown; linters?: unknown };
   const all: unknown[] = linter === undefined && Array.isArray(linters) ? linters : [linter];
@@ -28,7 +27,6 @@ export function lintersOf({ tool }: WithTool): Linter[] {
   });
 }
 
-/** Returns `undefined` if there are several linters. */
 export function linterOf(report: WithTool): Linter | undefined {
   const [linter, ...others] = lintersOf(report);
   return others.length === 0 ? linter : undefined;

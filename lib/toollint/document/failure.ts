@@ -1,5 +1,4 @@
-// The errors that the library throws deliberately. The message of a ReportFailure is one line with the fault and the
-// remedy.
+// The errors that the library throws deliberately.
 
 /** With any of these codes, the program exits with 2 and writes no document. */
 export type FailureCode = 'usage' | 'config' | 'io' | 'input' | 'baseline' | 'gate';
@@ -28,7 +27,6 @@ export function errnoOf(error: unknown): string | undefined {
   return typeof code === 'string' ? code : undefined;
 }
 
-/** Returns one line for anything that was thrown. */
 export function messageOf(error: unknown): string {
   return oneLine(error instanceof Error ? error.message : String(error));
 }

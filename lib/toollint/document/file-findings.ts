@@ -1,5 +1,4 @@
-// Turns a linter's messages about one file into findings in canonical order. The same messages and text yield the same
-// findings on every machine.
+// Turns a linter's messages about one file into findings in canonical order.
 import { isOrdinal } from './extension.ts';
 import { oneLine } from './failure.ts';
 import {
@@ -36,8 +35,6 @@ export interface RuleFacts {
   readonly standardIds?: readonly string[];
 }
 
-type FactsOf = (ruleId: string) => RuleFacts;
-
 const SNIPPET_UNITS_MAX = 200;
 
 interface FileFindingsRequest {
@@ -46,7 +43,7 @@ interface FileFindingsRequest {
   readonly text: string;
   readonly messages: readonly LintMessage[];
   readonly roots: readonly string[];
-  readonly factsOf: FactsOf;
+  readonly factsOf: (ruleId: string) => RuleFacts;
 }
 
 const SAME_LINE_DIRECTIVE = /\s*\/[/*]\s*eslint-disable-line\b.*$/u;
@@ -60,62 +57,52 @@ export function withoutDirectives(text: string): string {
     : text;
 }
 
-export function descriptions(findings: readonly Finding[], factsOf: FactsOf): Record<string, string> {
+export function descriptions(
+  findings: readonly Finding[],
+  factsOf: FileFindingsRequest['factsOf'],
+): Record<string, string> {
   const texts = sortedUnique(findings.map(({ ruleId }) => ruleId)).map((id) => [id, factsOf(id).description] as const);
   return Object.fromEntries(texts.filter((text): text is [string, string] => text[1] !== undefined));
 }
 
-export function fileFindings(request: FileFindingsRequest): Finding[] {
-  const { messages, path, text } = request;
+export function fileFindings({ messages, path, text, roots, factsOf }: FileFindingsRequest): Finding[] {
   if (messages.length === 0) return [];
   const scope = path === undefined ? 'project' : 'file';
   const lines = sourceLines(text);
   const place = placeHalf(scope, path ?? '');
-  return messages.map((message) => findingOf(message, request, { scope, lines, place })).sort(compareFindings);
-}
-
-interface FileContext {
-  readonly scope: Finding['location']['scope'];
-  readonly lines: readonly string[];
-  readonly place: string;
-}
-
-function findingOf(
-  message: LintMessage,
-  { path, roots, factsOf }: FileFindingsRequest,
-  { scope, lines, place }: FileContext,
-): Finding {
-  const ruleId = ruleIdOf(message);
-  const without = message.fatal === true ? withoutAbsolutePaths : withoutRoots;
-  const text = without(message.message, roots) || `(${ruleId} gave no message)`;
-  const discriminator = discriminatorOf(message.messageId, text);
-  const isParseError = ruleId === PARSE_ERROR_RULE;
-  const texts = isParseError ? { lineText: '', flaggedText: '' } : flaggedTexts(lines, message);
-  const location = locationOf(path, message);
-  const { docsUrl, standardIds = [], ...facts } = factsOf(ruleId);
-  const category = isParseError ? 'problem' : facts.category;
-  return withoutAbsent({
-    ruleId,
-    severity: message.severity,
-    message: text,
-    fingerprint: contentHalf({ scope, ruleId, discriminator, ...texts }) + place,
-    fingerprintVersion: FINGERPRINT_VERSION,
-    occurrence: 1,
-    location,
-    standardIds: [...standardIds],
-    anchor: isParseError ? undefined : anchorOf(lines, message),
-    suggestion: message.suggestion === undefined ? undefined : withoutRoots(oneLine(message.suggestion), roots),
-    codeSnippet: (message.snippet ?? snippetOf(lines, location)) || undefined,
-    flaggedText: flaggedPart(lines, location, message) || undefined,
-    category,
-    issueType: ISSUE_TYPES.get(category ?? ''),
-    docsUrl,
-  });
+  const findingOf = (message: LintMessage): Finding => {
+    const ruleId = ruleIdOf(message);
+    const without = message.fatal === true ? withoutAbsolutePaths : withoutRoots;
+    const shown = without(message.message, roots) || `(${ruleId} gave no message)`;
+    const discriminator = discriminatorOf(message.messageId, shown);
+    const isParseError = ruleId === PARSE_ERROR_RULE;
+    const texts = isParseError ? { lineText: '', flaggedText: '' } : flaggedTexts(lines, message);
+    const location = locationOf(path, message);
+    const { docsUrl, standardIds = [], ...facts } = factsOf(ruleId);
+    const category = isParseError ? 'problem' : facts.category;
+    return withoutAbsent({
+      ruleId,
+      severity: message.severity,
+      message: shown,
+      fingerprint: contentHalf({ scope, ruleId, discriminator, ...texts }) + place,
+      fingerprintVersion: FINGERPRINT_VERSION,
+      occurrence: 1,
+      location,
+      standardIds: [...standardIds],
+      anchor: isParseError ? undefined : anchorOf(lines, message),
+      suggestion: message.suggestion === undefined ? undefined : withoutRoots(oneLine(message.suggestion), roots),
+      codeSnippet: (message.snippet ?? snippetOf(lines, location)) || undefined,
+      flaggedText: flaggedPart(lines, location, message) || undefined,
+      category,
+      issueType: ISSUE_TYPES.get(category ?? ''),
+      docsUrl,
+    });
+  };
+  return messages.map(findingOf).sort(compareFindings);
 }
 
 type Present<T> = { [Name in keyof T]: Exclude<T[Name], undefined> };
 
-/** Returns the object without the members that are undefined. */
 export function withoutAbsent<T extends object>(value: T): Present<T> {
   return Object.fromEntries(Object.entries(value).filter(([, member]) => member !== undefined)) as Present<T>;
 }
@@ -161,10 +148,7 @@ function snippetOf(lines: readonly string[], { line, column }: Finding['location
     .toWellFormed();
 }
 
-/**
- * The order of findings: those about the project come first, because they have no path. Strings are compared by code
- * units, so the locale does not change a report.
- */
+/** Findings about the project come first, because they have no path. */
 export function compareFindings(left: Finding, right: Finding): number {
   return (
     byCodeUnits(left.location.path ?? '', right.location.path ?? '') ||

@@ -24,15 +24,12 @@ interface FingerprintContent {
   readonly flaggedText: string;
 }
 
-/** Returns the first half of the fingerprint: 32 lowercase hex digits. */
+/** Returns the first half of the fingerprint. */
 export function contentHalf({ scope, ruleId, discriminator, lineText, flaggedText }: FingerprintContent): string {
   return digest([FINGERPRINT_VERSION, scope, ruleId, discriminator, lineText, flaggedText]);
 }
 
-/**
- * Returns the second half of the fingerprint: 32 lowercase hex digits that are equal for all findings in a file.
- * `path` is a report path, or '' for the project.
- */
+/** Returns the second half of the fingerprint; `path` is '' for the project. */
 export function placeHalf(scope: Finding['location']['scope'], path: string): string {
   return digest([FINGERPRINT_VERSION, scope, path]);
 }
@@ -63,7 +60,6 @@ export function sourceLines(text: string): string[] {
   return (text.startsWith('\ufeff') ? text.slice(1) : text).split(/\r\n|[\n\r\u2028\u2029]/u);
 }
 
-/** Members are absent if the linter did not report them. */
 export interface FlaggedRange {
   readonly line?: number | undefined;
   readonly column?: number | undefined;
@@ -71,10 +67,7 @@ export interface FlaggedRange {
   readonly endColumn?: number | undefined;
 }
 
-/**
- * Returns '' for both texts if the line does not exist. For a long line, only a window around the column is used,
- * because hashing a 5 MB line for each of 10,000 findings would take minutes.
- */
+/** Of a long line, only a window is used, because hashing 5 MB for each of 10,000 findings would take minutes. */
 export function flaggedTexts(lines: readonly string[], range: FlaggedRange): { lineText: string; flaggedText: string } {
   const raw = range.line === undefined ? undefined : lines[range.line - 1];
   if (raw === undefined) return { lineText: '', flaggedText: '' };
@@ -93,10 +86,7 @@ export function flaggedTexts(lines: readonly string[], range: FlaggedRange): { l
 
 const FLAGGED_UNITS_MAX = 4096;
 
-/**
- * Returns an anchor that identifies a finding on a changed line: 8 hex digits of the hash of the line, which find the
- * old line in a diff, and 8 of the hash of the flagged text. Returns `undefined` if the line does not exist.
- */
+/** Returns 8 hex digits of the hash of the line, which find the old line in a diff, and 8 of the flagged text. */
 export function anchorOf(lines: readonly string[], range: FlaggedRange): string | undefined {
   const { line, column = 1, endLine, endColumn } = range;
   const raw = line === undefined ? undefined : lines[line - 1];
@@ -110,7 +100,6 @@ export function anchorOf(lines: readonly string[], range: FlaggedRange): string 
   return lineAnchor(raw) + shortDigest(maskedText(isOpen ? text.replace(/\s*(?:\/\/.*|\/\*.*\*\/\s*)$/u, '') : text));
 }
 
-/** Returns the first half of an anchor. */
 export function lineAnchor(raw: string): string {
   return shortDigest(collapseBlanks(raw.replace(/^\ufeff/u, '').slice(0, LONG_LINE_UNITS)));
 }

@@ -13,7 +13,6 @@ const SETTINGS = [
   'protocol.allow=never',
 ];
 
-/** Throws ReportFailure ('usage') with git's message. */
 export function git(cwd: string, args: readonly string[]): string {
   return run(cwd, args, [...SETTINGS, ...overridesFor(cwd)]);
 }

@@ -13,7 +13,6 @@ export interface NamedReport {
   readonly report: Report;
 }
 
-/** Throws ReportFailure ('input') if the reports do not fit together. */
 export function mergeReports(parts: readonly NamedReport[]): Report {
   const [first] = parts;
   if (first === undefined) throw new ReportFailure('input', 'there is nothing to merge');

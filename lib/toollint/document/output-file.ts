@@ -42,10 +42,7 @@ export type TextSink = (text: string) => Promise<void>;
 
 const PIECE_UNITS = 1 << 16;
 
-/**
- * Writes a report in pieces, with one finding per line, because a document may be longer than the longest string.
- * Members keep their order, including those that the specification does not name.
- */
+/** One finding per line, in pieces, because a document may be longer than the longest string. */
 export function* reportText({ findings, ...header }: Report): Generator<string> {
   const members = Object.entries(header).map(([name, value]) => `${JSON.stringify(name)}: ${JSON.stringify(value)},\n`);
   yield `{\n${members.join('')}"findings": `;
@@ -62,7 +59,6 @@ export function* listText(elements: Iterable<unknown>): Generator<string> {
   yield separator === '[\n' ? '[]' : '\n]';
 }
 
-/** Joins small pieces into texts of about 64,000 characters. */
 export async function writePieces(pieces: Iterable<string>, sink: TextSink): Promise<void> {
   let joined = '';
   for (const piece of pieces) {

@@ -12,7 +12,6 @@ export interface Problem {
   /** `schema` means that the document is malformed; `consistency` means that its members contradict each other. */
   readonly level: 'schema' | 'consistency';
   readonly code: string;
-  /** A JSON Pointer (RFC 6901); '' is the whole document. */
   readonly pointer: string;
   readonly message: string;
 }
@@ -61,7 +60,6 @@ export function inspectReport({ bytes }: DocumentSource): Inspection {
   };
 }
 
-/** Throws ReportFailure ('input') if the document is not valid. */
 export function openReport(source: DocumentSource): Report {
   const { report, problems } = inspectReport(source);
   // Converters and comparisons renumber occurrences, so a wrong number does no harm.

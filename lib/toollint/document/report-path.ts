@@ -3,7 +3,6 @@
 import { usageFailure } from './failure.ts';
 import { literalGlob } from './file-pattern.ts';
 
-/** Returns the fault of a path, or `undefined` if a report may contain the path. */
 export function pathFault(path: string): string | undefined {
   if (path === '') return 'the path is empty';
   if (path.includes('\u0000')) return 'the path contains NUL';
@@ -45,7 +44,6 @@ export function withoutAbsolutePaths(text: string, roots: readonly string[]): st
   return withoutRoots(text, roots).replaceAll('file://', '').replace(ABSOLUTE_PATH, '$1');
 }
 
-/** Handles the path that precedes the paths of a scan that covers part of a larger repository. */
 export function pathPrefix(text = '') {
   const prefix = text.replace(/^\.\/|\/+$/gu, '').replace(/^\.$/u, '');
   const fault = prefix === '' ? undefined : pathFault(prefix);

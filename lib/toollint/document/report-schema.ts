@@ -1,8 +1,6 @@
 // The code-analysis report as one TypeBox schema, which is the source of the static type, the compiled check and the
-// published JSON Schema. It follows the section "Resources and their fields" of the specification.
-//
-// Members that the specification does not name are allowed everywhere. consistency.ts checks members against each
-// other.
+// published JSON Schema. It follows the section "Resources and their fields" of the specification, and allows members
+// that the specification does not name.
 import { type Static, type TProperties, Type } from '@sinclair/typebox';
 import { TypeCompiler } from '@sinclair/typebox/compiler';
 import { FINGERPRINT_VERSION, SCHEMA_VERSION, SEVERITIES } from './report-format.ts';

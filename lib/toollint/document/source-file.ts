@@ -30,10 +30,7 @@ export function readSource(absolute: string): { text: string } | { fault: string
   }
 }
 
-/**
- * Returns a function that reads a file below the root, which is a real path. It returns '' if git does not track the
- * file, with links resolved, or if the file cannot be read.
- */
+/** Reads files below the root that git tracks; returns '' for any other file. The root is a real path. */
 export function trackedText(root: string): (path: string) => string {
   let tracked: ReadonlySet<string> | undefined;
   return (path) => {

@@ -8,7 +8,6 @@ type Metric = 'errors' | 'warnings' | 'infos' | 'newIssues';
 
 export interface GateConfig {
   readonly name: string;
-  /** A count above its limit violates the gate. */
   readonly limits: readonly { readonly metric: Metric; readonly max: number; readonly level: 'fail' | 'warn' }[];
 }
 
@@ -47,7 +46,6 @@ interface GateSubject {
   readonly errorsOnly: boolean;
 }
 
-/** Throws ReportFailure ('gate') if a count is unknown. */
 export function evaluateGate(gate: GateConfig | undefined, subject: GateSubject): Gate {
   if (gate === undefined) return { status: 'not-evaluated' };
   const { name, limits } = gate;

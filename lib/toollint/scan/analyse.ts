@@ -11,16 +11,8 @@ import { byCodeUnits, pathFault, pathPrefix, sortedUnique, withoutAbsolutePaths 
 import { mayExist, readSource } from '../document/source-file.ts';
 import type { Diagnostic, Finding, Report, Scan } from '../document/report-schema.ts';
 import { ConfigMissing, EslintEngine } from './eslint-engine.ts';
-import {
-  type AnalysisOptions,
-  findFiles,
-  findStarts,
-  type FoundFile,
-  isNamedBy,
-  isWanted,
-  type SearchRequest,
-  type Start,
-} from './file-search.ts';
+import { type AnalysisOptions, findFiles, findStarts, isNamedBy, isWanted } from './file-search.ts';
+import type { Place, SearchRequest } from './file-search.ts';
 import { readSuppressions, suppress, type Suppressions } from './suppressions.ts';
 
 interface Coverage {
@@ -34,19 +26,15 @@ export interface Analysis {
   readonly unusedSuppressions: number;
   /** Also returns true for a path that cannot be checked. Returns false for a path outside the prefix. */
   readonly exists: (path: string) => boolean;
-  /**
-   * Returns `undefined` if the file was not checked to its end. For a deleted file, returns the rules that would run
-   * on it.
-   */
+  /** `undefined` for a file that was not checked to its end. For a deleted file, the rules that would run on it. */
   readonly coverageOf: (path: string) => Promise<Coverage | undefined>;
   /** True if the scan checked the file to its end or, as a scan of the whole root, left it out on purpose. */
   readonly isChecked: (path: string) => boolean;
 }
 
-/** Throws ReportFailure if the scan cannot start, Interrupted if the signal fires. */
 export async function analyse(options: AnalysisOptions): Promise<Analysis> {
   const started = performance.now();
-  const { deterministic = false, paths = [], include = [], exclude = [], extensions = [] } = options;
+  const { deterministic = false, paths = [], include = [], exclude = [] } = options;
   const root = realFolder(options.root);
   const prefix = pathPrefix(options.pathPrefix);
   const engine = new EslintEngine({ ...options, root });
@@ -57,14 +45,16 @@ export async function analyse(options: AnalysisOptions): Promise<Analysis> {
   const named = paths.length === 0 ? [] : starts;
   const notes = named.filter((start) => !files.some(({ path }) => isNamedBy(start, path))).map(passedOverNote);
   const roots = sortedUnique([root, resolve(options.root)]).sort((a, b) => b.length - a.length);
-  const work = new FileScan({ engine, prefix, suppressions: await readSuppressions(root), roots });
+  const context = { engine, prefix, suppressions: await readSuppressions(root), roots };
+  const results: FileResult[] = [];
   for (const file of files) {
     // Linting is synchronous, so without a turn of the event loop, no signal would be handled.
     await setImmediate();
     throwIfInterrupted(options.signal);
-    await work.take(file);
+    results.push(await scanFile(file, context));
   }
-  const { findings, coverage, unusedSuppressions } = work;
+  const findings = results.flatMap((result) => result.findings);
+  const coverage = new Map(results.map((result) => [result.path, result.coverage]));
   for (const { ruleId } of findings) if (!isReserved(ruleId)) enabledRuleIds.add(ruleId);
   const rules = descriptions(findings, (ruleId) => engine.factsOf(ruleId));
   const report = buildReport({
@@ -78,7 +68,7 @@ export async function analyse(options: AnalysisOptions): Promise<Analysis> {
       enabledRuleIds: sortedUnique(enabledRuleIds),
     },
     findings,
-    diagnostics: work.diagnostics.sort(compareDiagnostics),
+    diagnostics: sortedDiagnostics(results, roots),
     totalFiles: files.length,
   });
   const onDisk = new Set(found.map(({ path }) => path));
@@ -86,28 +76,29 @@ export async function analyse(options: AnalysisOptions): Promise<Analysis> {
     const own = prefix.strip(path);
     return own !== undefined && (onDisk.has(own) || mayExist(join(root, own)));
   };
-  const isWhole = [...paths, ...include, ...exclude, ...extensions].length === 0;
-  const broken = new Set(findings.filter(({ ruleId }) => ruleId === PARSE_ERROR_RULE).map((one) => one.location.path));
+  const isWhole = [...paths, ...include, ...exclude].length === 0;
   return {
-    ...{ report, notes, unusedSuppressions, exists },
+    ...{ report, notes, exists },
+    unusedSuppressions: results.reduce((sum, { unused = 0 }) => sum + unused, 0),
     coverageOf: async (path) => {
       const own = prefix.strip(path);
       if (own === undefined || exists(path)) return coverage.get(path);
       return { ran: new Set(await rulesIfThere(own, search, starts, engine)), suppressed: [] };
     },
-    isChecked: (path) => coverage.has(path) || (isWhole && prefix.strip(path) !== undefined && !broken.has(path)),
+    isChecked: (path) =>
+      coverage.has(path) ? coverage.get(path) !== undefined : isWhole && prefix.strip(path) !== undefined,
   };
 }
 
-/** Returns the rules that a scan would run on a deleted file. */
 async function rulesIfThere(
   path: string,
   search: SearchRequest,
-  starts: readonly Start[],
+  starts: readonly Place[],
   engine: EslintEngine,
 ): Promise<readonly string[]> {
   const absolute = join(search.root, path);
-  if (!starts.some((start) => isNamedBy(start, path)) || !isWanted({ path, absolute }, search)) return [];
+  const isAsked = starts.some((start) => isNamedBy(start, path)) && isWanted({ kind: 'file', path, absolute }, search);
+  if (!isAsked) return [];
   try {
     return (await engine.rulesFor(absolute)) ?? [];
   } catch (cause) {
@@ -118,14 +109,14 @@ async function rulesIfThere(
 
 async function lintableFiles(
   engine: EslintEngine,
-  found: readonly FoundFile[],
-): Promise<{ files: FoundFile[]; enabledRuleIds: Set<string> }> {
-  const files: FoundFile[] = [];
+  found: readonly Place[],
+): Promise<{ files: Place[]; enabledRuleIds: Set<string> }> {
+  const files: Place[] = [];
   const enabledRuleIds = new Set<string>();
   let unconfigured: ConfigMissing | undefined;
   for (const file of found) {
     try {
-      const rules = await engine.rulesFor(file.isFolder === true ? join(file.absolute, 'x.js') : file.absolute);
+      const rules = await engine.rulesFor(file.kind === 'folder' ? join(file.absolute, 'x.js') : file.absolute);
       if (rules === undefined) continue;
       files.push(file);
       for (const id of rules) enabledRuleIds.add(id);
@@ -138,19 +129,16 @@ async function lintableFiles(
   return { files, enabledRuleIds };
 }
 
-function passedOverNote({ path }: Start): string {
+function passedOverNote({ path }: Place): string {
   return `nothing to scan for '${path}': no file is there, or all are ignored or have no configuration`;
 }
 
-/**
- * Lists the scanned files, because patterns cannot express every configuration. A later comparison calls a finding
- * fixed only if its file is listed.
- */
+/** Lists the scanned files, because patterns cannot express every configuration, and a comparison needs them. */
 function scopeOf(
-  starts: readonly Start[],
-  files: readonly FoundFile[],
+  starts: readonly Place[],
+  files: readonly Place[],
   exclude: readonly string[],
-  prefix: LintContext['prefix'],
+  prefix: Prefix,
 ): Pick<Scan, 'target' | 'include' | 'exclude'> {
   const [only] = starts;
   const isReportPath = (path: string) => pathFault(path) === undefined;
@@ -166,75 +154,65 @@ function scopeOf(
   };
 }
 
-const MESSAGE_UNITS_MAX = 2000;
+type Prefix = ReturnType<typeof pathPrefix>;
 
 interface LintContext {
   readonly engine: EslintEngine;
-  readonly prefix: ReturnType<typeof pathPrefix>;
+  readonly prefix: Prefix;
   readonly suppressions: Suppressions;
   /** The longest first. */
   readonly roots: readonly string[];
 }
 
-class FileScan {
-  readonly findings: Finding[] = [];
-  readonly diagnostics: Diagnostic[] = [];
-  readonly coverage = new Map<string, Coverage>();
-  unusedSuppressions = 0;
-  readonly #context: LintContext;
-
-  constructor(context: LintContext) {
-    this.#context = context;
-  }
-
-  async take(file: FoundFile): Promise<void> {
-    const { engine, prefix, suppressions } = this.#context;
-    const path = prefix.of(file.path);
-    const fault = pathFault(path);
-    if (fault !== undefined)
-      return this.#diagnose({
-        kind: 'parse-error',
-        message: `the file name ${JSON.stringify(path)} is not possible in a report: ${fault}`,
-      });
-    const source = file.fault === undefined ? readSource(file.absolute) : { fault: file.fault };
-    if ('fault' in source) return this.#unparsed(path, `the file cannot be read: ${source.fault}`);
-    const linted = await engine.lint(file.absolute, source.text);
-    for (const { message, ruleId } of linted.crashes)
-      this.#diagnose({ kind: 'rule-error', message, ruleId, relativePath: path });
-    if (linted.failure !== undefined) return this.#unparsed(path, linted.failure);
-    const { messages, suppressed, unused } = suppress(linted.messages, suppressions[file.path]);
-    for (const finding of this.#findingsOf(path, source.text, messages)) this.findings.push(finding);
-    const fatal = linted.messages.find((message) => message.fatal);
-    if (fatal !== undefined) return this.#diagnose({ kind: 'parse-error', message: fatal.message, relativePath: path });
-    this.unusedSuppressions += unused;
-    const hidden = [...linted.suppressed, ...suppressed];
-    const text = hidden.length === 0 ? '' : withoutDirectives(source.text);
-    this.coverage.set(path, { ran: new Set(linted.ran), suppressed: this.#findingsOf(path, text, hidden) });
-  }
-
-  #findingsOf(path: string, text: string, messages: readonly LintMessage[]): Finding[] {
-    const { engine, roots } = this.#context;
-    return fileFindings({ path, text, messages, roots, factsOf: (ruleId) => engine.factsOf(ruleId) });
-  }
-
-  #unparsed(path: string, message: string): void {
-    this.#diagnose({ kind: 'parse-error', message, relativePath: path });
-    const messages: LintMessage[] = [{ ruleId: PARSE_ERROR_RULE, severity: 'error', message, fatal: true }];
-    this.findings.push(...this.#findingsOf(path, '', messages));
-  }
-
-  /** A message is one line, without absolute paths or stacks. */
-  #diagnose(diagnostic: Diagnostic): void {
-    const line = oneLine(withoutAbsolutePaths(diagnostic.message, this.#context.roots)) || 'no message';
-    this.diagnostics.push({ ...diagnostic, message: line.slice(0, MESSAGE_UNITS_MAX).toWellFormed() });
-  }
+interface FileResult {
+  readonly path: string;
+  readonly findings: readonly Finding[];
+  readonly diagnostics: readonly Diagnostic[];
+  /** Set if the file was checked to its end. */
+  readonly coverage?: Coverage;
+  readonly unused?: number;
 }
 
-function compareDiagnostics(left: Diagnostic, right: Diagnostic): number {
-  return (
-    byCodeUnits(left.kind, right.kind) ||
-    byCodeUnits(left.relativePath ?? '', right.relativePath ?? '') ||
-    byCodeUnits(left.ruleId ?? '', right.ruleId ?? '') ||
-    byCodeUnits(left.message, right.message)
-  );
+async function scanFile(file: Place, { engine, prefix, suppressions, roots }: LintContext): Promise<FileResult> {
+  const path = prefix.of(file.path);
+  const invalid = pathFault(path);
+  if (invalid !== undefined) {
+    const message = `the file name ${JSON.stringify(path)} is not possible in a report: ${invalid}`;
+    return { path, findings: [], diagnostics: [{ kind: 'parse-error', message }] };
+  }
+  const parseError = (message: string): Diagnostic => ({ kind: 'parse-error', message, relativePath: path });
+  const findingsOf = (text: string, messages: readonly LintMessage[]) =>
+    fileFindings({ path, text, messages, roots, factsOf: (ruleId) => engine.factsOf(ruleId) });
+  const unparsed = (message: string): FileResult => ({
+    path,
+    findings: findingsOf('', [{ ruleId: PARSE_ERROR_RULE, severity: 'error', message, fatal: true }]),
+    diagnostics: [parseError(message)],
+  });
+  const source = file.fault === undefined ? readSource(file.absolute) : { fault: file.fault };
+  if ('fault' in source) return unparsed(`the file cannot be read: ${source.fault}`);
+  const linted = await engine.lint(file.absolute, source.text);
+  if (linted.failure !== undefined) return unparsed(linted.failure);
+  const { messages, suppressed, unused } = suppress(linted.messages, suppressions[file.path]);
+  const findings = findingsOf(source.text, messages);
+  const crashes = linted.crashes.map((crash): Diagnostic => ({ kind: 'rule-error', ...crash, relativePath: path }));
+  const fatal = linted.messages.find((message) => message.fatal);
+  if (fatal !== undefined) return { path, findings, diagnostics: [...crashes, parseError(fatal.message)] };
+  const hidden = [...linted.suppressed, ...suppressed];
+  const text = hidden.length === 0 ? '' : withoutDirectives(source.text);
+  const coverage = { ran: new Set(linted.ran), suppressed: findingsOf(text, hidden) };
+  return { path, findings, diagnostics: crashes, coverage, unused };
+}
+
+const MESSAGE_UNITS_MAX = 2000;
+
+/** Each message is one line, without absolute paths or stacks. */
+function sortedDiagnostics(results: readonly FileResult[], roots: readonly string[]): Diagnostic[] {
+  const all = results.flatMap(({ diagnostics }) => diagnostics);
+  const clean = all.map((diagnostic): Diagnostic => {
+    const line = oneLine(withoutAbsolutePaths(diagnostic.message, roots)) || 'no message';
+    return { ...diagnostic, message: line.slice(0, MESSAGE_UNITS_MAX).toWellFormed() };
+  });
+  const keyOf = ({ kind, relativePath = '', ruleId = '', message }: Diagnostic) =>
+    [kind, relativePath, ruleId, message].join('\0');
+  return clean.sort((left, right) => byCodeUnits(keyOf(left), keyOf(right)));
 }

@@ -13,7 +13,6 @@ export interface EslintCopy {
   readonly version: string;
 }
 
-/** Throws ReportFailure ('config') if no copy works. */
 export function eslintFor(root: string): EslintCopy {
   for (const from of [join(root, 'package.json'), import.meta.filename]) {
     const require = createRequire(from);
@@ -29,7 +28,6 @@ export function eslintFor(root: string): EslintCopy {
   );
 }
 
-/** The names of configuration files and packages. */
 const OTHER_LINTERS: readonly (readonly [linter: string, names: RegExp])[] = [
   ['oxlint', /^(?:oxlint|\.?oxlint(?:rc|\.config)\.\w+)$/u],
   ['Biome', /^(?:\.?biome\.jsonc?|@biomejs\/biome)$/u],

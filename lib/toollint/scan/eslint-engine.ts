@@ -24,7 +24,7 @@ export interface LintedFile {
   readonly failure?: string;
 }
 
-type EngineOptions = Pick<AnalysisOptions, 'root' | 'config' | 'extensions'>;
+type EngineOptions = Pick<AnalysisOptions, 'root' | 'config'>;
 
 interface ResolvedConfig {
   readonly rules?: Readonly<Record<string, eslint.Linter.RuleEntry>>;
@@ -32,7 +32,6 @@ interface ResolvedConfig {
   readonly plugins?: Readonly<Record<string, { readonly rules?: Readonly<Record<string, eslint.Rule.RuleModule>> }>>;
 }
 
-/** All paths are absolute. */
 export class EslintEngine {
   readonly linter: Linter;
   readonly #options: EngineOptions;
@@ -45,7 +44,6 @@ export class EslintEngine {
   /** The rules that threw in the current file, with their messages. */
   readonly #crashes = new Map<string, string>();
 
-  /** Throws ReportFailure ('config') for an unusable configuration. */
   constructor(options: EngineOptions) {
     if (options.config !== undefined && statSync(options.config, { throwIfNoEntry: false })?.isDirectory() !== false)
       throw new ReportFailure('config', `there is no configuration file ${options.config}`);
@@ -120,11 +118,10 @@ export class EslintEngine {
   }
 
   #create(more: eslint.ESLint.Options): eslint.ESLint {
-    const { root, config, extensions = [] } = this.#options;
+    const { root, config } = this.#options;
     return new this.#copy.ESLint({
       cwd: root,
       overrideConfigFile: config ?? null,
-      overrideConfig: extensions.map((extension) => ({ files: [`**/*.${extension}`] })),
       warnIgnored: false,
       ...more,
     });
@@ -171,7 +168,6 @@ function culpritIn(error: unknown): string | undefined {
   return 'ruleId' in error && typeof error.ruleId === 'string' ? error.ruleId : named;
 }
 
-/** Returns one line. */
 function thrownText(error: unknown): string {
   const [first = ''] = (error instanceof Error ? error.message : '').split(/\r?\n/u);
   const reason = first.replace(/^Error while loading rule '[^']*': /u, '').trim();

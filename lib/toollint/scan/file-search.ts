@@ -2,44 +2,29 @@
 // Each file is scanned once. Unreadable files and folders are reported. The walk skips node_modules, .git and folders
 // that the outer configuration ignores, unless the command line names them.
 import type { Dirent } from 'node:fs';
-import { lstat, readdir, realpath, stat } from 'node:fs/promises';
+import { readdir, realpath, stat } from 'node:fs/promises';
 import { isAbsolute, join, relative, resolve, sep } from 'node:path';
 import { errnoOf, throwIfInterrupted, usageFailure } from '../document/failure.ts';
 import { isGlob, matchesAny, matchesGlob, normalGlob } from '../document/file-pattern.ts';
 import { byCodeUnits, isUnder } from '../document/report-path.ts';
+import { mayExist } from '../document/source-file.ts';
 
 export interface AnalysisOptions {
   readonly root: string;
   /** The folder that `paths` are relative to. Default: the root. */
   readonly cwd?: string;
-  /** Files, folders and patterns. Default: the root. */
   readonly paths?: readonly string[];
   readonly include?: readonly string[];
   readonly exclude?: readonly string[];
-  /** Extensions without the dot. Default: those of the configuration. */
-  readonly extensions?: readonly string[];
-  /** An absolute path. This file replaces the target's own configuration. */
   readonly config?: string | undefined;
   readonly pathPrefix?: string;
   readonly timestamp?: string | undefined;
-  /** Writes 0 as the duration and, without a timestamp, 1970 as the time. */
   readonly deterministic?: boolean;
   readonly signal?: AbortSignal | undefined;
 }
 
-export interface FoundFile {
-  readonly path: string;
-  readonly absolute: string;
-  readonly fault?: string | undefined;
-  readonly isFolder?: boolean;
-}
-
-export interface SearchRequest extends AnalysisOptions {
-  /** Called for each folder that contains its own ESLint configuration. */
-  readonly isLeftOut: (absolute: string) => Promise<boolean>;
-}
-
-export interface Start {
+/** A file, or a folder or pattern to search. A folder that was found cannot be read. */
+export interface Place {
   readonly kind: 'file' | 'folder' | 'glob';
   /** Relative to the root, which is '.'; or a pattern. */
   readonly path: string;
@@ -47,15 +32,17 @@ export interface Start {
   readonly fault?: string | undefined;
 }
 
+export interface SearchRequest extends AnalysisOptions {
+  /** Called for each folder that contains its own ESLint configuration. */
+  readonly isLeftOut: (absolute: string) => Promise<boolean>;
+}
+
 const NEVER_ENTERED: ReadonlySet<string> = new Set(['node_modules', '.git']);
 
-/**
- * Returns the starts sorted and without duplicates. Throws ReportFailure for a path that does not exist or is outside
- * the root.
- */
-export async function findStarts({ root, cwd = root, paths = [] }: SearchRequest): Promise<Start[]> {
+/** Returns the starts sorted and without duplicates. */
+export async function findStarts({ root, cwd = root, paths = [] }: SearchRequest): Promise<Place[]> {
   if (paths.length === 0) return [{ kind: 'folder', path: '.', absolute: root }];
-  const starts = new Map<string, Start>();
+  const starts = new Map<string, Place>();
   for (const path of paths) {
     const start = await findStart(root, cwd, path);
     starts.set(`${start.kind === 'glob' ? 'glob ' : ''}${start.path}`, start);
@@ -63,14 +50,12 @@ export async function findStarts({ root, cwd = root, paths = [] }: SearchRequest
   return [...starts].sort(([one], [other]) => byCodeUnits(one, other)).map(([, start]) => start);
 }
 
-async function findStart(root: string, cwd: string, name: string): Promise<Start> {
+async function findStart(root: string, cwd: string, name: string): Promise<Place> {
   // An unset shell variable would otherwise scan the whole folder.
   if (name === '') throw usageFailure('a path is empty');
   const absolute = resolve(cwd, name);
   const named = relativeTo(root, absolute);
-  const outside = usageFailure(`${name} is outside the root; choose the root with --root`);
-  if ((await lstat(absolute).catch(() => undefined)) === undefined) {
-    if (named === undefined) throw outside;
+  if (named !== undefined && !mayExist(absolute)) {
     if (isGlob(name) && !isAbsolute(name)) return { kind: 'glob', path: named, absolute: root };
     throw usageFailure(`${name}: no such file or folder`);
   }
@@ -78,13 +63,13 @@ async function findStart(root: string, cwd: string, name: string): Promise<Start
     const real = await realpath(absolute);
     const status = await stat(real);
     const path = relativeTo(root, real);
-    if (path === undefined) throw outside;
-    if (status.isDirectory()) return { kind: 'folder', path, absolute: real };
-    return { kind: 'file', path, absolute: real, fault: status.isFile() ? undefined : 'not a regular file' };
+    const kind = status.isDirectory() ? 'folder' : 'file';
+    const fault = kind === 'folder' || status.isFile() ? undefined : 'not a regular file';
+    if (path !== undefined) return { kind, path, absolute: real, fault };
   } catch (cause) {
-    if (cause === outside || named === undefined) throw outside;
-    return { kind: 'file', path: named, absolute, fault: errnoOf(cause) ?? 'unreadable' };
+    if (named !== undefined) return { kind: 'file', path: named, absolute, fault: errnoOf(cause) ?? 'unreadable' };
   }
+  throw usageFailure(`${name} is outside the root; choose the root with --root`);
 }
 
 function relativeTo(root: string, absolute: string): string | undefined {
@@ -93,37 +78,34 @@ function relativeTo(root: string, absolute: string): string | undefined {
   return path === '' ? '.' : path.split(sep).join('/').normalize('NFC');
 }
 
-export async function findFiles(request: SearchRequest, starts: readonly Start[]): Promise<FoundFile[]> {
-  const found = new Map<string, FoundFile>();
-  const add = (file: FoundFile) => {
-    if (isWanted(file, request)) found.set(file.absolute, file);
-  };
+export async function findFiles(request: SearchRequest, starts: readonly Place[]): Promise<Place[]> {
+  const found = new Map<string, Place>();
   for (const start of starts) {
-    const { kind, path, absolute } = start;
-    if (kind === 'file') add(start);
-    else if (kind === 'folder') await walk(request, absolute, path, add);
-    else await walk(request, absolute, '.', (file) => (file.isFolder || matchesGlob(file.path, path)) && add(file));
+    const isNamed = ({ kind, path }: Place) => kind === 'folder' || isNamedBy(start, path);
+    const add = (file: Place) => {
+      if (isNamed(file) && isWanted(file, request)) found.set(file.absolute, file);
+    };
+    if (start.kind === 'file') add(start);
+    else await walk(request, start.absolute, start.kind === 'folder' ? start.path : '.', add);
   }
   return [...found.values()].sort((left, right) => byCodeUnits(left.path, right.path));
 }
 
-export function isNamedBy(start: Start, path: string): boolean {
+export function isNamedBy(start: Place, path: string): boolean {
   return start.kind === 'glob' ? matchesGlob(path, start.path) : isUnder(path, start.path);
 }
 
-export function isWanted({ path, isFolder }: FoundFile, request: SearchRequest): boolean {
-  const { include = [], exclude = [], extensions = [] } = request;
-  if (isFolder === true) return !matchesAny(`${path}/x`, exclude);
-  if (include.length > 0 && !matchesAny(path, include)) return false;
-  if (matchesAny(path, exclude)) return false;
-  return extensions.length === 0 || extensions.some((extension) => path.endsWith(`.${extension}`));
+export function isWanted({ path, kind }: Place, request: SearchRequest): boolean {
+  const { include = [], exclude = [] } = request;
+  if (kind === 'folder') return !matchesAny(`${path}/x`, exclude);
+  return !matchesAny(path, exclude) && (include.length === 0 || matchesAny(path, include));
 }
 
 async function walk(
   request: SearchRequest,
   folder: string,
   path: string,
-  add: (file: FoundFile) => unknown,
+  add: (file: Place) => void,
   start = folder,
 ): Promise<void> {
   throwIfInterrupted(request.signal);
@@ -131,7 +113,7 @@ async function walk(
   try {
     entries = await readdir(folder, { withFileTypes: true });
   } catch (cause) {
-    add({ path, absolute: folder, fault: errnoOf(cause) ?? 'unreadable', isFolder: true });
+    add({ kind: 'folder', path, absolute: folder, fault: errnoOf(cause) ?? 'unreadable' });
     return;
   }
   const isConfigured = entries.some(({ name }) => /^eslint\.config\.[cm]?[jt]s$/u.test(name));
@@ -141,7 +123,7 @@ async function walk(
     const absolute = join(folder, entry.name);
     const name = entry.name.normalize('NFC');
     const inner = path === '.' ? name : `${path}/${name}`;
-    if (entry.isFile()) add({ path: inner, absolute });
+    if (entry.isFile()) add({ kind: 'file', path: inner, absolute });
     else if (entry.isDirectory() && !NEVER_ENTERED.has(entry.name) && !matchesAny(`${inner}/x`, excluded))
       await walk(request, absolute, inner, add, start);
   }

@@ -11,9 +11,6 @@ const SUPPRESSIONS_FILE = 'eslint-suppressions.json';
 /** The allowed number of errors, by path and rule. */
 export type Suppressions = Readonly<Record<string, Readonly<Record<string, { readonly count: number }>>>>;
 
-/**
- * Returns an empty object if the root has no such file. Throws ReportFailure ('config') if the file cannot be read.
- */
 export async function readSuppressions(root: string): Promise<Suppressions> {
   try {
     const counts: unknown = JSON.parse(await readFile(join(root, SUPPRESSIONS_FILE), 'utf8'));
