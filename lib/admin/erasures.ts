@@ -6,7 +6,6 @@
 import { isErased } from '../ingest/erased.ts';
 import type { QueuedCopy, QueuedStream } from '../ingest/queue-admin.ts';
 import type { WarehouseAdmin } from '../ingest/warehouse-admin.ts';
-import type { PruneCursor } from '../ingest/warehouse.ts';
 import { pages } from './session.ts';
 
 /** The clock of the machine that recorded an erasure may be this much behind the queue's. */
@@ -23,14 +22,11 @@ export async function recordedErasures(warehouse: WarehouseAdmin, streams: reado
       for (const { id, atMs } of notes) add(id, atMs);
       size = notes.length;
     }
-  for (let from: number | PruneCursor | undefined = 0; from !== undefined;) {
-    const { page, next } = await warehouse.removals('erase', from);
-    for (const { names, atMs } of page) for (const id of names) add(id, atMs + CLOCK_MARGIN_MS);
-    from = next;
-  }
+  for await (const { names, atMs } of warehouse.removals('erase', 0))
+    for (const id of names) add(id, atMs + CLOCK_MARGIN_MS);
   const isBefore = (id: string, acceptedAtMs: number): boolean => acceptedAtMs <= (erasedMs.get(id) ?? -1);
   const droppedRows = new Set<string>();
-  let droppedFrom: number | PruneCursor = sinceMs - CLOCK_MARGIN_MS;
+  let droppedMs = sinceMs - CLOCK_MARGIN_MS;
 
   return {
     /** True if the event of an entry was erased after it was accepted. */
@@ -49,11 +45,9 @@ export async function recordedErasures(warehouse: WarehouseAdmin, streams: reado
     },
     /** Returns the names of quarantine rows that operators dropped, up to now. */
     dropped: async (): Promise<ReadonlySet<string>> => {
-      for (let from: number | PruneCursor | undefined = droppedFrom; from !== undefined;) {
-        droppedFrom = from;
-        const { page, next } = await warehouse.removals('dropped', from);
-        for (const { names } of page) for (const name of names) droppedRows.add(name);
-        from = next;
+      for await (const { names, atMs } of warehouse.removals('dropped', droppedMs)) {
+        for (const name of names) droppedRows.add(name);
+        droppedMs = atMs;
       }
       return droppedRows;
     },

@@ -63,12 +63,6 @@ export interface RowDigest {
   readonly erased: boolean;
 }
 
-/** One record of erased ids, or of the names of dropped quarantine rows. */
-export interface Removal {
-  readonly names: readonly string[];
-  readonly atMs: number;
-}
-
 export const COUNT_EXACT_MAX = 1_000_000;
 
 export interface WarehouseAdmin {
@@ -101,11 +95,11 @@ export interface WarehouseAdmin {
    */
   eraseTraces(): Promise<string | undefined>;
   audit(record: AuditRecord): Promise<void>;
-  /** Returns the next records of removals since a time, oldest first. `next` is undefined after the last page. */
+  /** Yields the records of erased ids, or of the names of dropped quarantine rows, since a time, oldest first. */
   removals(
     command: 'erase' | 'dropped',
-    from: number | PruneCursor,
-  ): Promise<{ readonly page: readonly Removal[]; readonly next: PruneCursor | undefined }>;
+    sinceMs: number,
+  ): AsyncIterable<{ readonly names: readonly string[]; readonly atMs: number }>;
   close(): Promise<void>;
 }
 

@@ -78,14 +78,10 @@ function landedRows({ rows, change, code, estimate, shown, exact, time, isIn, di
       return found.map(({ erased = '', ...row }) => ({ ...row, erased: isErased(erased) }));
     },
     async *landedSince(type, sinceMs) {
-      const sql = `SELECT id, body, ${exact('landed_at')} AS at FROM events
+      const sql = `SELECT id AS key, body, ${exact('landed_at')} AS at FROM events
         WHERE (landed_at, id) > (${time('$1')}, $2) AND type = $3 ORDER BY landed_at, id LIMIT ${BODIES_PAGE}`;
-      for (let last = [timeText(sinceMs), '']; ;) {
-        const page = await rows(sql, ...last, type);
-        if (page.length > 0) yield page.map(({ id, body }) => ({ id: String(id), body: String(body) }));
-        if (page.length < BODIES_PAGE) return;
-        last = [String(page.at(-1)?.['at']), String(page.at(-1)?.['id'])];
-      }
+      for await (const page of paged(timeText(sinceMs), BODIES_PAGE, (...after) => rows(sql, ...after, type)))
+        yield page.map(({ key, body }) => ({ id: String(key), body: String(body) }));
     },
     overwriteLanded: async (id, body) => void (await change('UPDATE events SET body = $2 WHERE id = $1', id, body)),
   } satisfies Partial<WarehouseAdmin>;
@@ -110,18 +106,18 @@ function quarantineRows({ rows, change, code, shown, exact, time, afterAllTimes,
     quarantineRow: async (entry) => (await bodies('entry = $1', entry))[0],
 
     async *quarantineList(filter, limit) {
-      let last = [afterAllTimes, ''];
-      for (let left = limit; left > 0; left -= PAGE) {
-        const values = [...last, Math.min(left, PAGE)];
-        const page = await rows(
-          `SELECT ${ABOUT}, ${exact('quarantined_at')} AS at FROM events_quarantine
-           WHERE (quarantined_at, entry) < (${time('$1')}, $2) AND ${matches(filter, values)}
-           ORDER BY quarantined_at DESC, entry DESC LIMIT $3`,
-          ...values,
-        );
-        if (page.length > 0) yield page.map(({ at: _, ...row }) => rowOf(row));
-        if (page.length < PAGE) return;
-        last = [String(page.at(-1)?.['at']), String(page.at(-1)?.['entry'])];
+      let left = limit;
+      const next = (...after: readonly string[]): Promise<readonly SqlRow[]> => {
+        const values: SqlValue[] = [...after];
+        const sql = `SELECT ${ABOUT}, entry AS key, ${exact('quarantined_at')} AS at FROM events_quarantine
+          WHERE (quarantined_at, entry) < (${time('$1')}, $2) AND ${matches(filter, values)}
+          ORDER BY quarantined_at DESC, entry DESC LIMIT ${PAGE}`;
+        return rows(sql, ...values);
+      };
+      for await (const page of paged(afterAllTimes, PAGE, next)) {
+        yield page.slice(0, left).map(({ at: _, key: _key, ...row }) => rowOf(row));
+        left -= page.length;
+        if (left <= 0) return;
       }
     },
     async quarantinedIds(ids) {
@@ -151,18 +147,23 @@ function auditRows({ rows, change, shown, exact, time }: Dialect) {
         VALUES ($1, ${time('$2')}, $3, $4, $5, $6) ON CONFLICT (id) DO UPDATE SET changed = excluded.changed`;
       await change(sql, id, timeText(atMs), actor, command, what, changed);
     },
-    async removals(command, from) {
-      const after = typeof from === 'number' ? [timeText(from), ''] : from;
-      const sql = `SELECT id, what, ${shown('at')} AS shown, ${exact('at')} AS at FROM ingest_audit
-        WHERE command = $1 AND (at, id) > (${time('$2')}, $3) ORDER BY at, id LIMIT ${REMOVALS_PAGE}`;
-      const found = await rows(sql, command, ...after);
-      const last = found.length < REMOVALS_PAGE ? undefined : found.at(-1);
-      return {
-        page: found.map(({ what, shown: at }) => ({ names: namesOf(String(what)), atMs: timeMs(at) })),
-        next: last && [String(last['at']), String(last['id'])],
-      };
+    async *removals(command, sinceMs) {
+      const sql = `SELECT id AS key, what, ${shown('at')} AS shown, ${exact('at')} AS at FROM ingest_audit
+        WHERE (at, id) > (${time('$1')}, $2) AND command = $3 ORDER BY at, id LIMIT ${REMOVALS_PAGE}`;
+      for await (const page of paged(timeText(sinceMs), REMOVALS_PAGE, (...after) => rows(sql, ...after, command)))
+        yield* page.map(({ what, shown: at }) => ({ names: namesOf(String(what)), atMs: timeMs(at) }));
     },
   } satisfies Partial<WarehouseAdmin>;
+}
+
+/** Yields pages of rows, each after the last row of the page before, which its columns `at` and `key` name. */
+async function* paged(from: string, size: number, next: (at: string, key: string) => Promise<readonly SqlRow[]>) {
+  for (let [at, key] = [from, '']; ;) {
+    const page = await next(at, key);
+    if (page.length > 0) yield page;
+    if (page.length < size) return;
+    [at, key] = [String(page.at(-1)?.['at']), String(page.at(-1)?.['key'])];
+  }
 }
 
 /** Earlier versions separated names with spaces, which ids may contain, so only a single id without one is certain. */

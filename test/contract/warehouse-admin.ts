@@ -211,17 +211,16 @@ export function describeWarehouseAdmin(name: string, start: () => Promise<Wareho
         await admin.audit({ ...record, id: `r-${at}`, atMs: 100_000 + at, what: auditLines(some) });
       await admin.audit({ ...record, id: 'old', atMs: 200_000, what: 'one two' });
       await admin.audit({ ...record, id: 'other', atMs: 300_000, command: 'dropped', what: 'q/s/1-1' });
-      const found: unknown[] = [];
-      for (let from: Parameters<typeof admin.removals>[1] | undefined = 99_000; from !== undefined;) {
-        const { page, next } = await admin.removals('erase', from);
-        found.push(...page.filter((one) => one.names.length > 0));
-        from = next;
-      }
+      const read = async (command: 'erase' | 'dropped', sinceMs: number): Promise<unknown[]> => {
+        const found: unknown[] = [];
+        for await (const one of admin.removals(command, sinceMs)) if (one.names.length > 0) found.push(one);
+        return found;
+      };
       assert.deepEqual(
-        found,
+        await read('erase', 100_000),
         names.map((some, at) => ({ names: some, atMs: 100_000 + at })),
       );
-      assert.deepEqual((await admin.removals('dropped', 0)).page, [{ names: ['q/s/1-1'], atMs: 300_000 }]);
+      assert.deepEqual(await read('dropped', 300_000), [{ names: ['q/s/1-1'], atMs: 300_000 }]);
     });
   });
 }
