@@ -17,7 +17,7 @@ import { planOutput } from './outputs.ts';
 import type { ProgramIo } from './program-io.ts';
 import { finish } from './verdict.ts';
 
-const FILES = { config: { type: 'string', short: 'c' }, include: texts, exclude: texts } as const;
+const FILES = { config: { type: 'string', short: 'c' }, include: texts, exclude: texts, ext: texts } as const;
 export const SCAN_OPTIONS = { ...FILES, deterministic: flag, ...BASELINE_OPTIONS } as const;
 
 export type ScanOptions = AnalysisOptions & JudgeOptions;
@@ -71,6 +71,7 @@ export function scanOptions(
     paths,
     include: (values.include ?? []).flatMap(withFolder),
     exclude: (values.exclude ?? []).flatMap(withFolder),
+    extensions: (values.ext ?? []).flatMap(extensionsIn),
     config: config === undefined ? undefined : resolve(cwd, config),
     quiet: values.quiet === true,
     timestamp: values.timestamp,
@@ -85,4 +86,10 @@ function withFolder(pattern: string): string[] {
   if (pattern === '') throw usageFailure('--include and --exclude need a pattern');
   const name = pattern.split('/').at(-1) ?? '';
   return isGlob(pattern) || name === '' || name.includes('.') ? [pattern] : [pattern, `${pattern}/**`];
+}
+
+function extensionsIn(list: string): string[] {
+  const endings = list.split(',').map((ending) => ending.trim().replace(/^\./u, ''));
+  if (endings.every((ending) => /^[A-Za-z0-9_.-]+$/u.test(ending))) return endings;
+  throw usageFailure('--ext needs endings as in --ext js,ts');
 }

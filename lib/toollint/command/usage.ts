@@ -18,6 +18,7 @@ files (scan, import, explain):
   --path-prefix PATH      put before every path of the report, for a part of a larger repository
   -c, --config FILE       scan, explain: configuration in place of the target's own eslint.config.*
   --include GLOB  --exclude GLOB    scan: repeatable, relative to the root
+  --ext LIST              scan: only files with these endings, as in --ext js,ts
   --tool NAME             import: take the runs of this tool only; default: one report of all tools
   --report REPORT         explain: findings of this report, in place of a scan
   --timestamp ISO         scan, import: default: now

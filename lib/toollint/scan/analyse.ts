@@ -34,7 +34,7 @@ export interface Analysis {
 
 export async function analyse(options: AnalysisOptions): Promise<Analysis> {
   const started = performance.now();
-  const { deterministic = false, paths = [], include = [], exclude = [] } = options;
+  const { deterministic = false, paths = [], include = [], exclude = [], extensions = [] } = options;
   const root = realFolder(options.root);
   const prefix = pathPrefix(options.pathPrefix);
   const engine = new EslintEngine({ ...options, root });
@@ -76,7 +76,7 @@ export async function analyse(options: AnalysisOptions): Promise<Analysis> {
     const own = prefix.strip(path);
     return own !== undefined && (onDisk.has(own) || mayExist(join(root, own)));
   };
-  const isWhole = [...paths, ...include, ...exclude].length === 0;
+  const isWhole = [...paths, ...include, ...exclude, ...extensions].length === 0;
   return {
     ...{ report, notes, exists },
     unusedSuppressions: results.reduce((sum, { unused = 0 }) => sum + unused, 0),

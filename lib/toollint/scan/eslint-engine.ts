@@ -24,7 +24,7 @@ export interface LintedFile {
   readonly failure?: string;
 }
 
-type EngineOptions = Pick<AnalysisOptions, 'root' | 'config'>;
+type EngineOptions = Pick<AnalysisOptions, 'root' | 'config' | 'extensions'>;
 
 interface ResolvedConfig {
   readonly rules?: Readonly<Record<string, eslint.Linter.RuleEntry>>;
@@ -118,10 +118,11 @@ export class EslintEngine {
   }
 
   #create(more: eslint.ESLint.Options): eslint.ESLint {
-    const { root, config } = this.#options;
+    const { root, config, extensions = [] } = this.#options;
     return new this.#copy.ESLint({
       cwd: root,
       overrideConfigFile: config ?? null,
+      overrideConfig: extensions.map((extension) => ({ files: [`**/*.${extension}`] })),
       warnIgnored: false,
       ...more,
     });

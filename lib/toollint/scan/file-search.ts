@@ -16,6 +16,7 @@ export interface AnalysisOptions {
   readonly paths?: readonly string[];
   readonly include?: readonly string[];
   readonly exclude?: readonly string[];
+  readonly extensions?: readonly string[];
   readonly config?: string | undefined;
   readonly pathPrefix?: string;
   readonly timestamp?: string | undefined;
@@ -96,9 +97,10 @@ export function isNamedBy(start: Place, path: string): boolean {
 }
 
 export function isWanted({ path, kind }: Place, request: SearchRequest): boolean {
-  const { include = [], exclude = [] } = request;
+  const { include = [], exclude = [], extensions = [] } = request;
   if (kind === 'folder') return !matchesAny(`${path}/x`, exclude);
-  return !matchesAny(path, exclude) && (include.length === 0 || matchesAny(path, include));
+  if (matchesAny(path, exclude) || (include.length > 0 && !matchesAny(path, include))) return false;
+  return extensions.length === 0 || extensions.some((extension) => path.endsWith(`.${extension}`));
 }
 
 async function walk(

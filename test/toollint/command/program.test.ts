@@ -243,7 +243,7 @@ describe('the process', () => {
       'root/a.js': 'x;\n',
     });
     const env = { CI: '', FORCE_COLOR: '1' };
-    const { stdout } = await finished(start(t, ['scan', '--root', 'root', '--exclude', '*.mjs'], { cwd, env }));
+    const { stdout } = await finished(start(t, ['scan', '--root', 'root', '--ext', 'js'], { cwd, env }));
     const [finding] = (JSON.parse(stdout) as Report).findings;
     assert.deepEqual(JSON.parse(finding?.message ?? ''), ['.', ['node_modules/eslint/bin/eslint.js'], 'true']);
   });

@@ -14,6 +14,8 @@ const REFUSED: readonly (readonly string[])[] = [
   ['gate', 'r.json'],
   ['scan', '--source-url', 'javascript:x'],
   ['scan', '--max-new', 'x'],
+  ['scan', '--ext', 'js,t s'],
+  ['scan', '--ext', ''],
   ['scan', '--include', ''],
   ['scan', '--timestamp', 'soon'],
   ['import', '--from', 'sarif', '--timestamp', 'soon', 'x'],

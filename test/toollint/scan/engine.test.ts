@@ -12,6 +12,17 @@ describe('the data of ESLint in a report', () => {
     assert.deepEqual((await scanned(cwd)).report.scan.enabledRuleIds, ['no-eval', 'no-var']);
   });
 
+  it('covers files with the endings of --ext', async (t) => {
+    const cwd = await project(t, {
+      'a.js': 'let a;\n',
+      'b.es': 'var b;\n',
+      'eslint.config.mjs': `export default [{ rules: { 'no-var': 'error' } }];\n`,
+    });
+    assert.equal((await scanned(cwd, ['b.es', 'a.js'])).report.summary.totalFiles, 1);
+    const { report } = await scanned(cwd, ['--ext', '.es', 'b.es', 'a.js']);
+    assert.deepEqual(pathsIn(report), ['b.es']);
+  });
+
   it('needs no configuration if there are only other files', async (t) => {
     const bare = { 'eslint.config.mjs': null };
     assert.equal((await scanned(await project(t, { ...bare, 'a.txt': '' }))).code, 4);
