@@ -54,10 +54,9 @@ async function main(): Promise<void> {
   const folder = await holdFolder(stateDir);
   releaseFolder = folder.release;
   const isSet = (key: string): boolean => [key, `${key}_FILE`].some((name) => process.env[name] !== undefined);
-  const database = isSet('INGEST_WAREHOUSE_URI') ? undefined : join(stateDir, 'warehouse.db');
   const made = {
     ...(!isSet('INGEST_QUEUE_URI') && { INGEST_QUEUE_URI: await startRedis() }),
-    ...(database !== undefined && { INGEST_WAREHOUSE_URI: sqliteUri(database) }),
+    ...(!isSet('INGEST_WAREHOUSE_URI') && { INGEST_WAREHOUSE_URI: sqliteUri(join(stateDir, 'warehouse.db')) }),
   };
   folder.publish(made);
   const env = { INGEST_ADMIN_ADDR: '127.0.0.1:9465', ...process.env, INGEST_STATE_DIR: stateDir, ...made };
@@ -66,7 +65,7 @@ async function main(): Promise<void> {
   ) as [ChildProcess, ChildProcess];
   const [address] = await Promise.all([listening('the gateway', gateway), listening('the consumer', consumer)]);
   showHeld();
-  print(trialText(address, database));
+  print(trialText(address));
 }
 
 function startPart(name: string, command: string, args: readonly string[], env: NodeJS.ProcessEnv): ChildProcess {
@@ -146,17 +145,15 @@ async function stop(): Promise<void> {
   await endWritten(exitCode);
 }
 
-/**
- * Returns shell commands that send an event and look it up. `database` is the SQLite file of the warehouse, or
- * undefined if the operator configured a warehouse.
- */
-function trialText(address: string, database: string | undefined): string {
+/** Returns shell commands that send an event, look it up, and show it in queue and warehouse. */
+function trialText(address: string): string {
   const bin = relative(process.cwd(), join(root, 'bin'));
   // If the operator configured certificates, the paths of a producer's files are unknown.
   const ownCertificates = process.env['INGEST_TLS_CERT'] !== undefined;
   const [ca, cert, key] = ownCertificates
     ? ['CA.pem', 'PRODUCER.pem', 'PRODUCER-KEY.pem']
     : ['ca.pem', 'producer.pem', 'producer-key.pem'].map((name) => quoted(join(stateDir, 'tls', name)));
+  const folder = process.env['INGEST_STATE_DIR'] === undefined ? '' : `INGEST_STATE_DIR=${quoted(stateDir)} `;
   const curl = `curl -w '\\n' --cacert ${ca} --cert ${cert} --key ${key}`;
   const event = '{"id":"first","type":"example.created","data":{"n":1}}';
   return `
@@ -165,23 +162,14 @@ Send an event:
 
 Look it up; "accepted" becomes "landed" when the consumer has landed it:
   ${curl} ${address}/events/first
-${database === undefined ? '' : inspections(quoted(database), bin)}
+
+Show it in the queue and the warehouse:
+  ${folder}${quoted(join(bin, 'ingest-admin'))} event first
+
 Send a hundred sample events:
   ${quoted(join(bin, 'ingest-send'))} --url ${address} --sample 100
 
 Ctrl-C ends everything. To start over, remove the state folder: rm -r ${quoted(stateDir)}
 
-`;
-}
-
-/** `file` is already quoted for the shell. */
-function inspections(file: string, bin: string): string {
-  const query = 'SELECT id, producer, landed_at, body FROM events';
-  const database = 'new (require("node:sqlite").DatabaseSync)(process.argv[1],{readOnly:true})';
-  const script = `console.table(${database}.prepare("${query}").all())`;
-  return `
-Query the warehouse, with either command:
-  sqlite3 -readonly ${file} '${query}'
-  ${quoted(join(bin, 'node'))} -e '${script}' ${file}
 `;
 }
