@@ -23,85 +23,9 @@ function problemKeys(environment: Environment): string[] {
 }
 
 describe("the gateway's configuration", () => {
-  it('requires only the queue, and has the documented defaults', () => {
-    assert.deepEqual(
-      { ...config() },
-      {
-        queueUri: 'redis://127.0.0.1:6379',
-        queuePartitions: 8,
-        queueReplicas: 0,
-        queueDurability: 'warn',
-        warehouseUri: undefined,
-        address: { host: '127.0.0.1', port: 8443 },
-        reusePort: false,
-        adminAddress: undefined,
-        adminOnly: false,
-        stateDir: '.ingest',
-        tls: { kind: 'development' },
-        audience: 'ingest-gateway',
-        tokenJwks: undefined,
-        tokenIssuer: undefined,
-        tokenRequired: false,
-        producerRateMax: undefined,
-        producersFile: undefined,
-        eventId: 'id',
-        bodyBytesMax: 262_144,
-        proxyFrom: undefined,
-        inFlightMax: 1_000,
-        inFlightBytesMax: 67_108_864,
-        connectionsMax: 10_000,
-        connectionsPerAddressMax: 2_500,
-        httpReader: 'own',
-        exportsSpans: false,
-        handshakeTimeoutMs: 30_000,
-        headersTimeoutMs: 5_000,
-        requestTimeoutMs: 10_000,
-        idleTimeoutMs: 60_000,
-        enqueueTimeoutMs: 150,
-        drainDelayMs: 200,
-        drainTimeoutMs: 10_000,
-      },
-    );
-  });
-
   it('limits one address to a quarter of all connections by default; 0 is no limit', () => {
     assert.equal(config({ INGEST_CONNECTIONS_MAX: '41' }).connectionsPerAddressMax, 11);
     assert.equal(config({ INGEST_CONNECTIONS_PER_ADDRESS_MAX: '0' }).connectionsPerAddressMax, 0);
-  });
-
-  it('accepts two readers of requests and no third', () => {
-    assert.equal(config({ INGEST_HTTP_READER: 'node' }).httpReader, 'node');
-    assert.deepEqual(problemKeys({ ...QUEUE, INGEST_HTTP_READER: 'mine' }), ['INGEST_HTTP_READER']);
-  });
-
-  it('has a member for every key', () => {
-    const all = config({
-      ...TLS,
-      INGEST_TLS_CLIENT_CRL: '/r',
-      INGEST_QUEUE_URI: 'rediss://u:p@queue:6380/3',
-      INGEST_QUEUE_DURABILITY: 'require',
-      INGEST_WAREHOUSE_URI: 'sqlite:here.db',
-      INGEST_GATEWAY_ADDR: '[::]:0',
-      INGEST_LOG_LEVEL: 'debug',
-      INGEST_SHED_MS: '100',
-      INGEST_STATE_DIR: '/state',
-      INGEST_AUDIENCE: 'another',
-      INGEST_TOKEN_JWKS: 'https://keys/jwks',
-      INGEST_TOKEN_ISSUER: 'https://issuer',
-      INGEST_BODY_BYTES_MAX: '1',
-      INGEST_ENQUEUE_TIMEOUT_MS: '20',
-    });
-    assert.deepEqual(all.tls, { kind: 'files', cert: '/c', key: '/k', clientCa: '/a', clientCrl: '/r' });
-    assert.deepEqual(all.address, { host: '::', port: 0 });
-    assert.equal(all.queueUri, 'rediss://u:p@queue:6380/3');
-    assert.deepEqual(
-      [all.queueDurability, all.warehouseUri, all.stateDir, all.audience],
-      ['require', 'sqlite:here.db', '/state', 'another'],
-    );
-    assert.deepEqual(
-      [all.tokenJwks, all.tokenIssuer, all.bodyBytesMax, all.enqueueTimeoutMs],
-      ['https://keys/jwks', 'https://issuer', 1, 20],
-    );
   });
 
   it('requires token keys if it requires tokens or names their issuer', () => {

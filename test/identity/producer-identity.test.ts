@@ -4,7 +4,6 @@ import { describe, it } from 'node:test';
 import { CertificateAuthority, type IssueOptions } from '../support/certificate-authority.ts';
 import { ClientTrust } from '../../lib/identity/client-trust.ts';
 import {
-  alternativeNames,
   audienceUri,
   clientIdentity,
   unauthenticated,
@@ -26,26 +25,6 @@ async function identityOf(options: Partial<IssueOptions>): Promise<ClientIdentit
   assert.ok(!('kind' in identity), JSON.stringify(identity));
   return identity;
 }
-
-describe('the text of alternative names', () => {
-  const cases: Readonly<Record<string, readonly [text: string, uris: readonly string[], dnsNames: readonly string[]]>> =
-    {
-      nothing: ['', [], []],
-      'one URI': ['URI:urn:a', ['urn:a'], []],
-      'several of both kinds, in order': ['DNS:a.b, URI:urn:a, DNS:c, URI:urn:b', ['urn:a', 'urn:b'], ['a.b', 'c']],
-      'other kinds': ['IP Address:127.0.0.1, email:a@b, URI:urn:a', ['urn:a'], []],
-      'a quoted name with a comma': ['URI:"urn:a, URI:urn:b"', ['urn:a, URI:urn:b'], []],
-      'a quoted name with quotes and backslashes': ['DNS:"a\\"b\\\\", URI:urn:a', ['urn:a'], ['a"b\\']],
-      'an escaped quote before what looks like a name': ['URI:"a\\", URI:b"', ['a", URI:b'], []],
-      'a name after a quoted one without the separator': ['URI:"urn:a"URI:urn:b', [], []],
-      'a bare quote inside a name': ['URI:urn"a, URI:urn:b', [], []],
-      'another kind that ends in URI': ['othername:URI:urn:a', [], []],
-      'a kind in other letters': ['uri:urn:a, dns:b', [], []],
-    };
-  for (const [name, [text, uris, dnsNames]] of Object.entries(cases)) {
-    it(`is parsed: ${name}`, () => assert.deepEqual(alternativeNames(text), { uris, dnsNames }));
-  }
-});
 
 describe('a name in a certificate cannot add another name', () => {
   const hostile = [

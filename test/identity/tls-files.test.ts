@@ -1,6 +1,7 @@
 // Real files of openssl: each set is refused at load, or its producers are accepted.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
+import { X509Certificate } from 'node:crypto';
 import { describe, it } from 'node:test';
 import { loadTlsMaterial, type TlsFiles } from '../../lib/identity/tls-material.ts';
 import { environment, GATEWAY } from '../support/gateway.ts';
@@ -81,6 +82,29 @@ describe('authorities of one name', () => {
     const warnings = await assertAccepted(files(old + two), 'current');
     assert.match(warnings.join(), /CN=same.*CERT_HAS_EXPIRED/);
   });
+});
+
+describe('a revocation list is used, and belongs to its authority only, if it is signed with a key of the kind', () => {
+  const PSS = ['-sigopt', 'rsa_padding_mode:pss'];
+  for (const [kind, key, list] of [
+    ['RSA', ['-newkey', 'rsa:2048'], []],
+    ['RSA with PSS', ['-newkey', 'rsa:2048'], PSS],
+    ['P-384', ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-384'], []],
+    ['Ed25519', ['-newkey', 'ed25519'], []],
+  ] as const)
+    it(kind, async () => {
+      const authorities = made.root('kind', '/CN=kind', ...key);
+      const namesake = made.root('namesake', '/CN=kind', ...key);
+      made.issue('good', 'kind', CLIENT);
+      made.issue('gone', 'kind', CLIENT);
+      const lists = made.list('kind', undefined, ['gone'], list);
+      const given = files(authorities, lists);
+      await assertAccepted(given, 'good');
+      const { trust } = await loadTlsMaterial(given, Date.now());
+      const untilMs = (name: string) => trust.untilMs(new X509Certificate(made.text(`${name}.pem`)), trust, Date.now());
+      assert.deepEqual([untilMs('good') > Date.now(), untilMs('gone')], [true, 0]);
+      await assertRefused(files(namesake, lists), 'CLIENT_CRL', 'signed by no certificate');
+    });
 });
 
 describe('a revocation list that OpenSSL cannot use is refused, naming the extension:', () => {

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { Settings, type Environment } from '../../lib/process/env.ts';
-import { addressText, isLoopback } from '../../lib/process/setting.ts';
+import { addressText } from '../../lib/process/setting.ts';
 import { maskedUri, shown, sqlitePath, sqliteUri } from '../../lib/process/uri.ts';
 import type { Key } from '../../lib/process/settings.ts';
 import { shownSettings } from '../../lib/process/settings-text.ts';
@@ -146,13 +146,6 @@ describe('the endpoint of spans', () => {
     for (const wrong of ['grpc://collector:4317', 'collector:4318', 'xhttp://collector'])
       assert.deepEqual(read(wrong), [true, 1], wrong);
   });
-});
-
-it('an address is loopback if its host is a loopback address or localhost', () => {
-  const here = (host: string): boolean => isLoopback({ host, port: 1 });
-  for (const host of ['127.0.0.1', '127.10.20.30', '::1', 'localhost']) assert.equal(here(host), true, host);
-  for (const host of ['128.0.0.1', '0.0.0.0', '::', '::10', '127.0.0.1.example.org', 'x127.0.0.1', 'localhost.org'])
-    assert.equal(here(host), false, host);
 });
 
 it('the text of an IPv6 address has brackets', () => {

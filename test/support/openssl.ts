@@ -61,7 +61,12 @@ export class OpenSsl {
   }
 
   /** Makes a revocation list of `by`, with these lines of extensions, and revokes the certificates of `names`. */
-  list(by: string, extensions = 'authorityKeyIdentifier=keyid', names: readonly string[] = []): string {
+  list(
+    by: string,
+    extensions = 'authorityKeyIdentifier=keyid',
+    names: readonly string[] = [],
+    signing: readonly string[] = [],
+  ): string {
     const lines = ['[ca]', 'default_ca=l', '[l]', `database=${by}.txt`, `crlnumber=${by}.number`, 'default_md=sha256'];
     if (extensions !== '') lines.push('crl_extensions=e', '[e]', extensions);
     lines.splice(2, 0, '');
@@ -70,7 +75,7 @@ export class OpenSsl {
     this.write(`${by}.number`, '01\n');
     const ca = ['ca', '-config', `${by}.cnf`, '-cert', `${by}.pem`, '-keyfile', `${by}.key`, '-crldays', '30'];
     for (const name of names) this.run(...ca, '-revoke', `${name}.pem`);
-    this.run(...ca, '-gencrl', '-out', `${by}.crl`);
+    this.run(...ca, '-gencrl', '-out', `${by}.crl`, ...signing);
     return this.text(`${by}.crl`);
   }
 }
