@@ -42,8 +42,9 @@ export class Journal {
   #pending: string[] = [];
   /** True if #pending contains an event. */
   #puts = false;
-  /** After a failure, this promise stays rejected, because nothing may be written after an incomplete line. */
   #writing: Promise<void> | undefined;
+  /** True after a failed write, until the file is rewritten, because nothing may follow an incomplete line. */
+  #isDamaged = false;
   #grownBytes = 0;
 
   private constructor(path: string, lease: Lease, file: FileHandle, unsettled: Set<number>) {
@@ -85,13 +86,18 @@ export class Journal {
     }
   }
 
-  /** Resolves with the event's number when the event is on disk. After one rejection, every call rejects. */
+  /** Resolves with the event's number when the event is on disk. If it rejects, the next rewrite removes the event. */
   async put(body: Buffer): Promise<number> {
     const number = this.#next++;
     this.#unsettled.add(number);
     this.#pending.push(`${JSON.stringify({ put: number, ...bodyMembers(body) } satisfies Row)}\n`);
     this.#puts = true;
-    await this.#written();
+    try {
+      await this.#written();
+    } catch (cause) {
+      this.#unsettled.delete(number);
+      throw cause;
+    }
     return number;
   }
 
@@ -117,31 +123,43 @@ export class Journal {
   async #written(): Promise<void> {
     // The current write may not contain the latest lines, but the next one does.
     if (this.#writing !== undefined) await this.#writing;
-    this.#writing ??= this.#write().then(() => (this.#writing = undefined));
+    this.#writing ??= this.#write().finally(() => (this.#writing = undefined));
     await this.#writing;
   }
 
   async #write(): Promise<void> {
     const text = this.#pending.join('');
-    if (text === '') return;
     const puts = this.#puts;
     this.#pending = [];
     this.#puts = false;
+    if (this.#isDamaged) await this.#rewrite();
+    if (text === '') return;
+    this.#isDamaged = true;
     await this.#file.appendFile(text);
     if (puts) await this.#synced();
+    this.#isDamaged = false;
     this.#grownBytes += Buffer.byteLength(text);
-    if (this.#grownBytes < REWRITE_BYTES) return;
-    const file = await rewritten(this.#path, this.#lease, this.#unsettled);
-    await this.#file.close();
-    this.#file = file;
-    this.#grownBytes = 0;
+    if (this.#grownBytes >= REWRITE_BYTES) await this.#rewrite();
   }
 
   /** Syncs the file. Rejects if the file was replaced, or if another process may have read the file before the sync. */
   async #synced(): Promise<void> {
-    if (!(await isAt(this.#file, this.#path))) throw new Error(`${this.#path}: the journal was removed or replaced`);
+    await this.#assertInPlace();
     await this.#file.datasync();
     if (!(await this.#lease.isHeld())) throw takenOver(this.#path);
+  }
+
+  async #rewrite(): Promise<void> {
+    await this.#assertInPlace();
+    const file = await rewritten(this.#path, this.#lease, this.#unsettled);
+    await this.#file.close();
+    this.#file = file;
+    this.#grownBytes = 0;
+    this.#isDamaged = false;
+  }
+
+  async #assertInPlace(): Promise<void> {
+    if (!(await isAt(this.#file, this.#path))) throw new Error(`${this.#path}: the journal was removed or replaced`);
   }
 }
 

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import {
   closeSync,
@@ -225,7 +225,26 @@ describe('a journal', () => {
     assert.deepEqual(await leftIn(path), ['kept', 'after']);
   });
 
-  it('rejects every put after a failed write', async () => {
+  it('rejects put while the disk is full, and accepts events again afterwards', async () => {
+    const path = newPath();
+    const journal = await Journal.open(path, SYSTEM);
+    await journal.put(Buffer.from('a'));
+    // Past the limit, a write is cut off as on a full disk. Without a listener, the signal would end the process.
+    const limit = (bytes: number | 'unlimited') =>
+      execFileSync('prlimit', ['--pid', String(process.pid), `--fsize=${bytes}:`]);
+    const ignored = (): void => undefined;
+    process.on('SIGXFSZ', ignored);
+    limit(statSync(path).size + 20);
+    await Promise.all(['b', 'c'].map((body) => assert.rejects(journal.put(Buffer.from(body)), /EFBIG/)));
+    await assert.rejects(journal.put(Buffer.from('d')), /EFBIG/);
+    limit('unlimited');
+    await journal.put(Buffer.from('e'));
+    process.off('SIGXFSZ', ignored);
+    await journal.close();
+    assert.deepEqual(await leftIn(path), ['a', 'e']);
+  });
+
+  it('rejects every put after it was closed', async () => {
     const journal = await Journal.open(newPath(), SYSTEM);
     await journal.close();
     await assert.rejects(journal.put(Buffer.from('late')), /closed|EBADF/);
