@@ -32,6 +32,8 @@ export class Arrivals<T> {
   readonly #byEnds = new Map<string, Connection<T>>();
   readonly #handshakes: Turns;
   #checks: Timer | undefined;
+  /** Idle connections are closed from this time on. */
+  closesIdleMs = Infinity;
   #hasArrived = false;
   #handshakesMs = 0;
 
@@ -55,15 +57,24 @@ export class Arrivals<T> {
 
   #check(): void {
     const { clock, limits } = this.#host;
-    const { connectionsPerAddressMax, held } = limits;
     const nowMs = clock.ms();
     if (this.#byEnds.size === 0) {
       this.#checks?.close();
       this.#checks = undefined;
     }
     for (const connection of this.all) connection.check(nowMs);
-    for (const connection of overLimit(this.all, connectionsPerAddressMax, nowMs)) connection.fail('limit');
-    for (const connection of overBudget(this.all, held)) connection.fail('limit');
+    const over = overLimit(this.all, limits.connectionsPerAddressMax, nowMs);
+    for (const connection of [...over, ...overBudget(this.all, limits.held)]) connection.fail('limit');
+    // At the end of a turn, because a request may arrive in this one.
+    if (nowMs >= this.closesIdleMs) clock.turnEnd(() => this.#closeIdle());
+  }
+
+  #closeIdle(): void {
+    for (const connection of this.all) {
+      const { phase, isIdle, tcp } = connection;
+      if (isIdle) connection.finish();
+      else if (phase === 'header' || phase === 'hello') tcp.destroy();
+    }
   }
 
   arrive(tcp: Socket): void {

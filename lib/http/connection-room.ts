@@ -77,16 +77,33 @@ export function victimOf<P extends Place>(places: readonly P[], newcomer: P, con
   return most.find(({ isIdle }) => isIdle) ?? most[0] ?? newcomer;
 }
 
-/** Returns the connections to close because their addresses have more than `max` strangers. */
-export function overLimit<P extends Place>(places: readonly P[], max: number, nowMs: number): P[] {
-  const strangers = places.filter(
-    (place) => !isKnown(place) && (place.isOpen || nowMs - place.sinceMs >= HANDSHAKE_FREE_MS),
-  );
-  const groups = Map.groupBy(strangers, ({ address }) => address).values();
-  return [...groups].flatMap((group) => {
-    const over = max === 0 ? 0 : Math.max(0, group.length - max);
-    return group.toSorted((one, other) => rankOf(one) - rankOf(other)).slice(0, over);
+/** The share of a connection in what its group holds together. */
+interface Share<P> {
+  readonly place: P;
+  readonly group: string;
+  readonly weight: number;
+}
+
+/** Returns the first shares by which groups exceed their limits. The only share of a group may exceed its limit. */
+function above<P>(shares: readonly Share<P>[], maxOf: (group: string) => number): Share<P>[] {
+  const sums = new Map<string, number>();
+  for (const { group, weight } of shares) sums.set(group, (sums.get(group) ?? 0) + weight);
+  return shares.filter(({ group, weight }) => {
+    const sum = sums.get(group) ?? 0;
+    const isAbove = sum > maxOf(group) && sum > weight;
+    if (isAbove) sums.set(group, sum - weight);
+    return isAbove;
   });
+}
+
+/** Returns the connections to close because their addresses have more than `max` strangers; 0 means no limit. */
+export function overLimit<P extends Place>(places: readonly P[], max: number, nowMs: number): P[] {
+  if (max === 0) return [];
+  const strangers = places
+    .filter((place) => !isKnown(place) && (place.isOpen || nowMs - place.sinceMs >= HANDSHAKE_FREE_MS))
+    .sort((one, other) => rankOf(one) - rankOf(other))
+    .map((place) => ({ place, group: place.address, weight: 1 }));
+  return above(strangers, () => max).map(({ place }) => place);
 }
 
 export interface HeldLimits {
@@ -109,24 +126,12 @@ const UNAUTHENTICATED_BYTES_MAX = 8 << 20;
 // in flight. Above a budget, the connection that holds the most of it is closed.
 /** Returns the connections to close because they hold too much unhandled input and unread answers. */
 export function overBudget<C extends Holder>(connections: readonly C[], limits: HeldLimits): C[] {
+  const { producerBytesMax, totalBytesMax, bytesInFlight } = limits;
   const held = connections
-    .map((connection) => ({ connection, holder: connection.holder, bytes: connection.heldBytes() }))
-    .filter(({ bytes }) => bytes > 0)
-    .sort((one, other) => other.bytes - one.bytes);
-  const sums = new Map<string, number>();
-  let total = limits.bytesInFlight();
-  for (const { bytes, holder } of held) {
-    sums.set(holder, (sums.get(holder) ?? 0) + bytes);
-    total += bytes;
-  }
-  const isOver = ({ bytes, holder }: { readonly bytes: number; readonly holder: string }): boolean => {
-    const sum = sums.get(holder) ?? 0;
-    const max = holder === '' ? UNAUTHENTICATED_BYTES_MAX : limits.producerBytesMax;
-    // The only connection of a holder that holds anything may exceed its budget, as a single event may.
-    if (held.length === 1 || ((sum <= max || sum === bytes) && total <= limits.totalBytesMax)) return false;
-    sums.set(holder, sum - bytes);
-    total -= bytes;
-    return true;
-  };
-  return held.filter(isOver).map(({ connection }) => connection);
+    .map((place) => ({ place, group: place.holder, weight: place.heldBytes() }))
+    .filter(({ weight }) => weight > 0)
+    .sort((one, other) => other.weight - one.weight);
+  const closed = new Set(above(held, (holder) => (holder === '' ? UNAUTHENTICATED_BYTES_MAX : producerBytesMax)));
+  const rest = held.filter((share) => !closed.has(share)).map((share) => ({ ...share, group: 'all' }));
+  return [...closed, ...above(rest, () => totalBytesMax - bytesInFlight())].map(({ place }) => place);
 }

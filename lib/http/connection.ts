@@ -18,11 +18,10 @@ export interface ClientCertificate {
 }
 
 export interface ServerHandlers<T> {
-  /** Returns the context of a connection that arrives now. */
+  /** Called when a connection arrives. */
   readonly context: () => T;
   /** Must call `respond` of the request once, unless the client is gone. */
   readonly request: (connection: Connection<T>, request: HttpRequest) => void;
-  /** True while the server is stopping: answers then close their connections. */
   readonly draining: () => boolean;
   /** Returns the complete response to a request that could not be read. */
   readonly protocolFault: (fault: ProtocolFault, connection: Connection<T>) => string;
@@ -31,7 +30,7 @@ export interface ServerHandlers<T> {
   readonly closed?: ((connection: Connection<T>) => void) | undefined;
   /** Called with the failure of the code that handles a connection, which is then closed. */
   readonly bug: (cause: unknown, connection: Connection<T>) => void;
-  /** `reason` is one of HANDSHAKE_FAILURES. `address` is the client's, or the balancer's if it sent no header. */
+  /** `address` is the client's, or the balancer's if it sent no header. */
   readonly connectionFailure: (reason: ConnectionFailure, address: string) => void;
   /** Returns the complete response to a request in plain HTTP. */
   readonly plainHttp: () => string;
@@ -78,7 +77,7 @@ export interface Reader {
   stop(): void;
 }
 
-/** The phases of a connection, in order: what the server waits for. */
+/** The phases of a connection, in order. */
 type Phase = 'header' | 'hello' | 'turn' | 'handshake' | 'open' | 'closing';
 
 /** Time limit for the client to read the answers written so far, and then to close its side. */
@@ -100,6 +99,8 @@ export class Connection<T> implements Place, Holder {
   readonly context: T;
   readonly host: Host<T>;
   clientCertificate: ClientCertificate | undefined;
+  /** True if the first answer closes the connection, because no accepted authority signed a client certificate. */
+  hasOneAnswer = true;
   /** Why the connection was closed, or has no TLS. */
   failure: ConnectionFailure | undefined;
   /** Set when the connection is open. */
@@ -140,9 +141,11 @@ export class Connection<T> implements Place, Holder {
     const { limits, handlers } = this.host;
     this.socket = socket;
     this.clientCertificate = socket instanceof TLSSocket ? clientCertificateOf(socket) : undefined;
+    const isAuthenticated = this.clientCertificate !== undefined && this.clientCertificate.fault === undefined;
+    this.hasOneAnswer = socket !== this.tcp && !isAuthenticated;
     // A stranger has less time for its first request. It gets no answer, because it could mistake that answer for the
     // response to the request that it sends next.
-    this.enter('open', this.isAuthenticated ? this.#idleMs : Math.min(this.#idleMs, limits.headersTimeoutMs));
+    this.enter('open', this.hasOneAnswer ? Math.min(this.#idleMs, limits.headersTimeoutMs) : this.#idleMs);
     socket.on('error', ignore);
     socket.on('drain', () => this.wake());
     socket.on('close', () => handlers.closed?.(this));
@@ -158,14 +161,6 @@ export class Connection<T> implements Place, Holder {
   get isClosing(): boolean {
     return this.phase === 'closing';
   }
-  /** True if an accepted authority signed the client's certificate. */
-  get isAuthenticated(): boolean {
-    return this.clientCertificate !== undefined && this.clientCertificate.fault === undefined;
-  }
-  /** True if the first answer closes the connection, because the client is not authenticated. */
-  get hasOneAnswer(): boolean {
-    return this.tcp !== this.socket && !this.isAuthenticated;
-  }
   get isGone(): boolean {
     return this.socket.destroyed;
   }
@@ -174,7 +169,7 @@ export class Connection<T> implements Place, Holder {
   }
   /** The producer, for a fair share of each turn and of the memory; empty for an unauthenticated client. */
   get holder(): string {
-    return this.producer ?? (this.isAuthenticated ? 'authenticated' : '');
+    return this.producer ?? (this.hasOneAnswer ? '' : 'authenticated');
   }
   get isIdle(): boolean {
     if (this.phase !== 'open' || this.socket.writableLength > 0) return false;

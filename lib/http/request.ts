@@ -38,7 +38,7 @@ export interface RequestHead {
   readonly authorization: string | undefined;
   /** The fields whose names begin with `ce-` (CloudEvents HTTP binding, section 3.1.3), in order, if any. */
   readonly cloudEventFields?: readonly HeaderField[] | undefined;
-  /** `traceparent` and `tracestate` as sent, not validated (W3C Trace Context). */
+  /** As sent, not validated (W3C Trace Context). */
   readonly traceparent: string | undefined;
   readonly tracestate: string | undefined;
   /** The caller's X-Request-Id, one character per byte; `undefined` if it is missing, empty or repeated. */
@@ -59,9 +59,6 @@ export interface HttpRequest {
    * announced length have arrived.
    */
   receive(bytesMax: number, grows: (bytes: number) => void): Promise<Buffer | 'too large' | undefined>;
-  /**
-   * Does nothing if the request already has an answer or the client is gone. The connection closes after the answer if
-   * `close` is true, or if much of the body is missing.
-   */
+  /** Does nothing if the request already has an answer or the client is gone. `close`: closes the connection. */
   respond(requestId: string, answer: Answer, close: boolean): void;
 }

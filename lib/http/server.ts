@@ -9,10 +9,11 @@
 // that got no answer may send its event again (openapi/rules.md, 5).
 import { constants } from 'node:crypto';
 import { once, type EventEmitter } from 'node:events';
-import { createServer as createHttpServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { createServer as createHttpServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { createServer as createHttpsServer, type Server as HttpsServer } from 'node:https';
 import { Server as TcpServer, type AddressInfo, type Socket } from 'node:net';
-import type { SecureContextOptions, TLSSocket } from 'node:tls';
+import type { Duplex } from 'node:stream';
+import type { SecureContextOptions } from 'node:tls';
 import type { ClockAndRandom } from '../process/clock.ts';
 import { Arrivals } from './arrivals.ts';
 import { handshakeReason, type Connection, type Host, type ServerHandlers } from './connection.ts';
@@ -27,7 +28,6 @@ const BACKLOG = 4_096;
 const NODE_CHECK_INTERVAL_MS = 250;
 /** While the server is stopping, an idle connection stays open for this long, because a request may be on its way. */
 const IDLE_GRACE_MS = 400;
-const IDLE_CHECK_MS = 50;
 const REQUESTS_A_TURN = 192;
 
 /**
@@ -42,11 +42,11 @@ const TLS_OPTIONS = {
 } as const;
 
 export class HttpServer<T> {
-  readonly #server: Server | HttpsServer;
+  readonly #server: HttpsServer;
   readonly #host: Host<T>;
   /** Node's own listener for connections on which requests may arrive. */
   readonly #adopt: (socket: Socket) => void;
-  readonly #usesFastPath: boolean;
+  readonly #hasFastPath: boolean;
   readonly #nodePaths = new WeakMap<Socket, NodePath<T>>();
   readonly #arrivals: Arrivals<T>;
   readonly #system: ClockAndRandom;
@@ -63,9 +63,9 @@ export class HttpServer<T> {
     const isTls = tls !== undefined;
     const server = createServer(tls, limits);
     this.#server = server;
-    const beginHandshake = takeListener(server, 'connection');
+    const beginHandshake = takeListener<Socket>(server, 'connection');
     this.#adopt = isTls ? takeListener(server, 'secureConnection') : beginHandshake;
-    this.#usesFastPath = isTls && limits.httpReader === 'own';
+    this.#hasFastPath = isTls && limits.httpReader === 'own';
     const idleS = Math.floor(limits.idleTimeoutMs / 1000);
     this.#host = {
       clock,
@@ -79,8 +79,8 @@ export class HttpServer<T> {
       else this.#open(connection, connection.tcp);
     });
     server.on('connection', (tcp: Socket) => this.#arrivals.arrive(tcp));
-    if (isTls) this.#listenForTls(server as HttpsServer);
-    this.#listenForRequests(server as HttpsServer); // Both have these events.
+    if (isTls) this.#listenForTls();
+    this.#listenForRequests();
   }
 
   /** The connections on which requests may arrive. */
@@ -100,60 +100,44 @@ export class HttpServer<T> {
    * handshake, and a client that is no longer trusted could use it.
    */
   replaceTls(tls: SecureContextOptions): void {
-    const server = this.#server as HttpsServer;
-    server.setSecureContext({ ...tls, ...TLS_OPTIONS });
-    server.setTicketKeys(this.#system.random.bytes(48));
+    this.#server.setSecureContext({ ...tls, ...TLS_OPTIONS });
+    this.#server.setTicketKeys(this.#system.random.bytes(48));
   }
 
   /** Stops listening, closes idle connections, and resolves when all connections are closed. */
   async drain(): Promise<void> {
+    this.#arrivals.closesIdleMs = this.#system.clock.ms() + IDLE_GRACE_MS;
     // The method of node:http would also destroy idle connections, even if a request is on its way.
-    const closed = new Promise<void>((resolve) => TcpServer.prototype.close.call(this.#server, () => resolve()));
-    const { clock } = this.#system;
-    const graceEndMs = clock.ms() + IDLE_GRACE_MS;
-    const timer = clock.every(IDLE_CHECK_MS, () => {
-      // At the end of a turn, because a request may arrive in it.
-      if (clock.ms() >= graceEndMs) clock.turnEnd(() => this.#closeIdle());
-    });
-    await closed;
-    timer.close();
+    await new Promise<void>((resolve) => TcpServer.prototype.close.call(this.#server, () => resolve()));
   }
 
   destroy(): void {
     for (const { socket } of this.#arrivals.all) socket.destroy();
   }
 
-  #closeIdle(): void {
-    for (const connection of this.#arrivals.all) {
-      const { phase, isIdle, tcp } = connection;
-      if (isIdle) connection.finish();
-      else if (phase === 'header' || phase === 'hello') tcp.destroy();
-    }
-  }
-
-  #listenForRequests(server: HttpsServer): void {
+  #listenForRequests(): void {
+    const server = this.#server;
     // `undefined` in a handshake: see `tlsClientError`.
-    const nodePathOf = (socket: Socket): NodePath<T> | undefined => this.#nodePaths.get(socket);
-    const requested = (message: IncomingMessage, response: ServerResponse, expectsContinue: boolean): void =>
-      nodePathOf(message.socket)?.requested(message, response, expectsContinue);
+    const nodePathOf = (socket: Duplex): NodePath<T> | undefined => this.#nodePaths.get(socket as Socket);
     // Without these listeners, node would answer on its own, without a problem body and without X-Request-Id.
-    server.on('request', (message, response) => requested(message, response, false));
-    server.on('checkContinue', (message, response) => requested(message, response, true));
-    server.on('checkExpectation', (message, response) => requested(message, response, false));
-    server.on('connect', (_message, socket) => nodePathOf(socket as Socket)?.faulty('connect'));
-    server.on('clientError', (error, socket) => nodePathOf(socket as Socket)?.faulty(faultOf(error)));
+    for (const event of ['request', 'checkContinue', 'checkExpectation'])
+      server.on(event, (message: IncomingMessage, response: ServerResponse) =>
+        nodePathOf(message.socket)?.requested(message, response, event === 'checkContinue'),
+      );
+    server.on('connect', (_message, socket) => nodePathOf(socket)?.faulty('connect'));
+    server.on('clientError', (error, socket) => nodePathOf(socket)?.faulty(faultOf(error)));
     // Without this listener, node destroys connections that are idle between requests. `Connection.check` closes them.
     server.on('timeout', () => undefined);
   }
 
-  #listenForTls(server: HttpsServer): void {
-    server.on('secureConnection', (socket: TLSSocket) => {
+  #listenForTls(): void {
+    this.#server.on('secureConnection', (socket) => {
       const connection = this.#arrivals.of(socket);
       if (connection?.phase !== 'handshake') return void socket.destroy();
       socket.allowHalfOpen = true; // Not earlier: a handshake must fail if the client ends its side.
       this.#open(connection, socket);
     });
-    server.on('tlsClientError', (error: NodeJS.ErrnoException, socket) => {
+    this.#server.on('tlsClientError', (error: NodeJS.ErrnoException, socket) => {
       const connection = this.#arrivals.of(socket);
       if (connection === undefined) return void socket.destroy();
       connection.failure ??= handshakeReason(error);
@@ -172,11 +156,11 @@ export class HttpServer<T> {
       this.#nodePaths.set(socket, nodePath);
       return nodePath;
     };
-    connection.reader = new FastPath(connection, adopt, this.#usesFastPath);
+    connection.reader = new FastPath(connection, adopt, this.#hasFastPath);
   }
 }
 
-function createServer(tls: SecureContextOptions | undefined, limits: ServerLimits): Server | HttpsServer {
+function createServer(tls: SecureContextOptions | undefined, limits: ServerLimits): HttpsServer {
   const options = {
     headersTimeout: limits.headersTimeoutMs,
     requestTimeout: limits.requestTimeoutMs,
@@ -186,21 +170,14 @@ function createServer(tls: SecureContextOptions | undefined, limits: ServerLimit
     requireHostHeader: false,
     noDelay: true,
   };
+  // The application checks the certificate: a client with a bad one gets an HTTP answer.
+  const trust = { requestCert: true, rejectUnauthorized: false, handshakeTimeout: limits.handshakeTimeoutMs };
   const server =
-    tls === undefined
-      ? createHttpServer(options)
-      : createHttpsServer({
-          ...options,
-          ...tls,
-          ...TLS_OPTIONS,
-          // The application checks the certificate: a client with a bad one gets an HTTP answer.
-          requestCert: true,
-          rejectUnauthorized: false,
-          handshakeTimeout: limits.handshakeTimeoutMs,
-        });
+    tls === undefined ? createHttpServer(options) : createHttpsServer({ ...options, ...tls, ...TLS_OPTIONS, ...trust });
   server.maxHeadersCount = 0; // A limit would drop fields silently; node-request.ts refuses them.
-  // A client that has sent its request and ended its side still gets its answer (RFC 9112, section 9.6).
-  return Object.assign(server, { httpAllowHalfOpen: true });
+  // A client that has sent its request and ended its side still gets its answer (RFC 9112, section 9.6). Both servers
+  // have the methods and events that are used here for requests.
+  return Object.assign(server as HttpsServer, { httpAllowHalfOpen: true });
 }
 
 /** Takes node's only listener for an event off a server or socket, and returns it. */
