@@ -32,6 +32,8 @@ interface Owner {
   readOn(): void;
 }
 
+type Body = Buffer | 'too large' | undefined;
+
 export class NodeRequest implements HttpRequest {
   readonly head: RequestHead;
   readonly message: IncomingMessage;
@@ -45,7 +47,7 @@ export class NodeRequest implements HttpRequest {
   /** True if the client waits for 100 (Continue). */
   #expectsContinue: boolean;
   /** Set while the body is being read. */
-  #done: ((body: Buffer | 'too large' | undefined) => void) | undefined;
+  #done: ((body: Body) => void) | undefined;
   #parts: Buffer[] = [];
   #bytes = 0;
   #pieces = 0;
@@ -66,28 +68,24 @@ export class NodeRequest implements HttpRequest {
   get isComplete(): boolean {
     return this.message.complete;
   }
-
   /** True if the rest of the body is read or discarded. */
   get wantsBody(): boolean {
     return this.#done !== undefined || this.isAnswered;
   }
-
-  /** Maximum number of bytes to read next, so that nothing after the body is read. */
+  /** Maximum number of bytes to read next, so that little after the body is read. */
   get sliceBytes(): number {
     const { contentLength } = this.head;
     if (contentLength === undefined || this.#done === undefined) return CHUNKED_SLICE_BYTES;
     return Math.min(contentLength - this.#bytes, SLICE_BYTES_MAX);
   }
 
-  receive(bytesMax: number, grows: (bytes: number) => void): Promise<Buffer | 'too large' | undefined> {
-    if (this.#expectsContinue) {
-      this.#expectsContinue = false;
-      this.response.writeContinue();
-    }
+  receive(bytesMax: number, grows: (bytes: number) => void): Promise<Body> {
+    if (this.#expectsContinue) this.response.writeContinue();
+    this.#expectsContinue = false;
     return new Promise((resolve) => {
       this.#done = resolve;
       this.message.on('data', (piece: Buffer) => this.#take(piece, bytesMax, grows));
-      this.message.on('end', () => this.#bodyEnds(this.#body));
+      this.message.on('end', () => this.#bodyEnds(this.#joined));
       this.message.on('close', () => {
         if (this.#done !== undefined) this.listener?.aborted();
         this.#bodyEnds(undefined);
@@ -116,25 +114,25 @@ export class NodeRequest implements HttpRequest {
     if (this.#done === undefined) return;
     this.#bytes += piece.length;
     this.#pieces += 1;
-    const isChunked = this.head.contentLength === undefined;
-    if (isChunked && this.#pieces > PIECES_MAX && this.#bytes < PIECE_BYTES_MIN * this.#pieces)
-      return void this.fault('tinyChunks');
     if (this.#bytes > bytesMax) return this.#bodyEnds('too large');
-    if (isChunked) grows(piece.length);
+    if (this.head.contentLength === undefined) {
+      const isTiny = this.#pieces > PIECES_MAX && this.#bytes < PIECE_BYTES_MIN * this.#pieces;
+      if (isTiny) return void this.fault('tinyChunks');
+      grows(piece.length);
+    }
     this.#parts.push(piece);
-    if (this.#parts.length === PIECES_JOINED) this.#parts = [this.#body];
+    if (this.#parts.length === PIECES_JOINED) this.#parts = [this.#joined];
   }
 
-  get #body(): Buffer {
-    const [first, ...more] = this.#parts;
-    return first !== undefined && more.length === 0 ? first : Buffer.concat(this.#parts, this.#bytes);
+  get #joined(): Buffer {
+    const [first] = this.#parts;
+    return first?.length === this.#bytes ? first : Buffer.concat(this.#parts);
   }
 
-  #bodyEnds(body: Buffer | 'too large' | undefined): void {
-    const done = this.#done;
+  #bodyEnds(body: Body): void {
+    this.#done?.(body);
     this.#done = undefined;
     this.#parts = [];
-    done?.(body);
   }
 }
 
@@ -142,9 +140,9 @@ function headOf(message: IncomingMessage): RequestHead {
   const { method = '', url = '', headers, headersDistinct } = message;
   const length = headers['content-length'];
   const requestIds = headersDistinct['x-request-id'];
-  const cloudEventFields = Object.entries(headersDistinct).flatMap(([name, values = []]) =>
-    name.startsWith('ce-') ? values.map((value): HeaderField => [name, value]) : [],
-  );
+  const cloudEventFields = Object.entries(headersDistinct)
+    .filter(([name]) => name.startsWith('ce-'))
+    .flatMap(([name, values = []]) => values.map((value): HeaderField => [name, value]));
   return {
     method,
     target: url,
@@ -168,10 +166,9 @@ function defectOf(message: IncomingMessage): RequestDefect | undefined {
   const { headers, headersDistinct, httpVersionMajor, httpVersionMinor, rawHeaders } = message;
   const count = (name: string): number => headersDistinct[name]?.length ?? 0;
   if (httpVersionMajor !== 1) return 'version';
-  const coding = headers['transfer-encoding'];
-  if (coding !== undefined && coding.toLowerCase() !== 'chunked') return 'transferCoding';
-  if (count('host') > 1 || (headers.host === undefined && httpVersionMinor > 0)) return 'host';
-  if (headers.host !== undefined && !HOST.test(headers.host)) return 'host';
+  if ((headers['transfer-encoding'] ?? 'chunked').toLowerCase() !== 'chunked') return 'transferCoding';
+  // HTTP/1.0 does not need a Host.
+  if (count('host') > 1 || !HOST.test(headers.host ?? (httpVersionMinor > 0 ? '' : 'none'))) return 'host';
   if (count('content-type') > 1 || count('authorization') > 1) return 'repeatedField';
   return rawHeaders.length > 2 * FIELDS_MAX ? 'tooManyFields' : undefined;
 }

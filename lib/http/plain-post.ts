@@ -18,7 +18,10 @@ interface Owner {
 }
 
 export class PlainPost implements HttpRequest, RequestHead {
-  contentLength = -1;
+  contentLength = 0;
+  host: string | undefined = undefined;
+  connection: string | undefined = undefined;
+  length: string | undefined = undefined;
   contentType: string | undefined = undefined;
   authorization: string | undefined = undefined;
   requestId: string | undefined = undefined;
@@ -58,6 +61,7 @@ const HEAD_END = Buffer.from('\r\n\r\n');
 /** A name or an IPv4 address, with or without a port: the usual forms of RFC 9112, section 3.2. */
 const HOST = /^[A-Za-z0-9.-]+(?::\d{1,5})?$/;
 const DIGITS = /^\d{1,15}$/;
+const KEEP_ALIVE = /^keep-alive$/i;
 /** The fields: tokens directly followed by a colon, and values. Its only loops end at different characters. */
 const FIELDS = /^(?:[!#$%&'*+.^_`|~\w-]+:[\t\x20-\x7e\x80-\xff]*\r\n)+$/;
 
@@ -83,61 +87,44 @@ export function parsePost(bytes: Buffer, from: number, owner: Owner): PlainPost 
   return post;
 }
 
-/** Returns false if the request is not plain. */
+/** Fields that a plain request may have once. */
+const KEPT = {
+  host: 'host',
+  connection: 'connection',
+  'content-length': 'length',
+  'content-type': 'contentType',
+  authorization: 'authorization',
+  'x-request-id': 'requestId',
+  traceparent: 'traceparent',
+  tracestate: 'tracestate',
+} as const satisfies Readonly<Record<string, keyof PlainPost>>;
+type Field = readonly [name: string, key?: (typeof KEPT)[keyof typeof KEPT]];
+/** llhttp treats Proxy-Connection as Connection. */
+const NOT_PLAIN = ['expect', 'upgrade', 'trailer', 'proxy-connection', 'content-encoding', 'transfer-encoding'];
+const RELEVANT: readonly Field[] = [...Object.entries(KEPT), ...NOT_PLAIN.map((name): Field => [name])];
+// Fact: a request has six to ten fields; two to four of them matter. Choice: compare only names of a relevant length.
+const BY_LENGTH = Array.from({ length: 18 }, (_, length) => RELEVANT.filter(([name]) => name.length === length));
+const NONE: readonly Field[] = [];
+
+/** Stores the fields in `post`. Returns false if the request is not plain. */
 function readFields(text: string, post: PlainPost): boolean {
   if (!FIELDS.test(text)) return false;
-  let host: string | undefined;
   let fields = 0;
   for (let line = 0; line < text.length; fields += 1) {
     const colon = text.indexOf(':', line);
     const end = text.indexOf('\r\n', colon);
-    if (colon - line === 4 && isNamed(text, line, 'host')) {
-      if (host !== undefined) return false;
-      host = valueOf(text, colon, end);
-      if (!HOST.test(host)) return false;
-    } else if (!readField(text, line, colon, end, post)) return false;
+    // The third character alone excludes nearly all other fields.
+    if (text.charCodeAt(line + 2) === 0x2d && isNamed(text, line, 'ce-')) return false;
+    for (const [name, key] of BY_LENGTH[colon - line] ?? NONE) {
+      if (!isNamed(text, line, name)) continue;
+      if (key === undefined || post[key] !== undefined) return false;
+      post[key] = valueOf(text, colon, end);
+    }
     line = end + 2;
   }
-  return host !== undefined && post.contentLength >= 0 && fields <= FIELDS_MAX;
-}
-
-type Kept = 'contentType' | 'authorization' | 'requestId' | 'traceparent' | 'tracestate';
-
-/** Fields that a plain request may have once. */
-const KEPT: readonly (readonly [name: string, key: Kept])[] = [
-  ['content-type', 'contentType'],
-  ['authorization', 'authorization'],
-  ['x-request-id', 'requestId'],
-  ['traceparent', 'traceparent'],
-  ['tracestate', 'tracestate'],
-];
-/** llhttp treats Proxy-Connection as Connection. */
-const NOT_PLAIN = ['expect', 'upgrade', 'trailer', 'proxy-connection', 'content-encoding', 'transfer-encoding'];
-
-// Fact: a request has six to ten fields; two to four of them matter. Choice: compare only names of a relevant length.
-const KEPT_BY_LENGTH = Array.from({ length: 18 }, (_, length) => KEPT.filter(([name]) => name.length === length));
-const NOT_PLAIN_BY_LENGTH = KEPT_BY_LENGTH.map((_, length) => NOT_PLAIN.filter((name) => name.length === length));
-const NONE = KEPT.slice(0, 0);
-
-/** Stores a field in `post`. Returns false if the field makes the request not plain. */
-function readField(text: string, name: number, colon: number, end: number, post: PlainPost): boolean {
-  // The third character alone excludes nearly all other fields.
-  if (text.charCodeAt(name + 2) === 0x2d && isNamed(text, name, 'ce-')) return false;
-  const length = colon - name;
-  if (length >= KEPT_BY_LENGTH.length) return true;
-  for (const refused of NOT_PLAIN_BY_LENGTH[length] ?? []) if (isNamed(text, name, refused)) return false;
-  for (const [kept, key] of KEPT_BY_LENGTH[length] ?? NONE) {
-    if (!isNamed(text, name, kept)) continue;
-    if (post[key] !== undefined) return false;
-    post[key] = valueOf(text, colon, end);
-    return true;
-  }
-  if (length === 10 && isNamed(text, name, 'connection')) return /^keep-alive$/i.test(valueOf(text, colon, end));
-  if (length !== 14 || !isNamed(text, name, 'content-length')) return true;
-  const digits = valueOf(text, colon, end);
-  if (post.contentLength !== -1 || !DIGITS.test(digits)) return false;
-  post.contentLength = Number(digits);
-  return true;
+  const { host = '', connection = 'keep-alive', length = '' } = post;
+  post.contentLength = Number(length);
+  return fields <= FIELDS_MAX && HOST.test(host) && DIGITS.test(length) && KEEP_ALIVE.test(connection);
 }
 
 /** Compares case-insensitively. `name` must be lowercase. */

@@ -1,6 +1,5 @@
 // The endpoints `/health/live`, `/health/ready` and `/metrics` of a process, and a plain HTTP server for them. The
-// server does not authenticate clients, so it belongs on loopback or a private network. The gateway serves the same
-// endpoints over TLS.
+// server does not authenticate clients, so it belongs on loopback or a private network.
 import type { AddressInfo } from 'node:net';
 import type { Clock, ClockAndRandom } from '../process/clock.ts';
 import type { ServerLimits } from './connection-room.ts';
@@ -50,12 +49,6 @@ const json = (status: number, value: unknown): Answer => ({
   body: JSON.stringify(value),
 });
 
-export type ProblemOf = (
-  refusal: Refused | 'methodNotAllowed' | 'internal',
-  detail: string,
-  more?: { readonly headers: readonly string[] },
-) => Answer;
-
 function readiness(state: ProcessState): Answer {
   if (state.draining()) return json(503, { status: 'draining' });
   const reason = state.unready();
@@ -72,7 +65,7 @@ const SCRAPE_INTERVAL_MS = 200;
 // request that arrives too soon waits, and all waiting requests share one result, made after they arrived.
 export function atIntervals<T>(make: () => Promise<T>, clock: Clock): () => Promise<T> {
   let next: Promise<T> | undefined;
-  let lastMs = Number.NEGATIVE_INFINITY;
+  let lastMs = -SCRAPE_INTERVAL_MS;
   const waitAndMake = async (): Promise<T> => {
     await clock.sleep(Math.max(0, lastMs + SCRAPE_INTERVAL_MS - clock.ms()));
     next = undefined;
@@ -99,14 +92,16 @@ export function processRoutes<M = never>(state: ProcessState, clock: Clock): Rou
 
 export function createProcessEndpoints(
   state: ProcessState,
-  problem: ProblemOf,
+  problem: (
+    refusal: Refused | 'methodNotAllowed' | 'internal',
+    detail: string,
+    more?: Pick<Answer, 'headers'>,
+  ) => Answer,
   { clock, random }: ClockAndRandom,
   pages: Readonly<Record<string, Answer>> = {},
 ): ProcessEndpoints {
-  const router = new Router([
-    ...processRoutes(state, clock),
-    ...Object.entries(pages).map(([path, page]) => route(path, { GET: () => page })),
-  ]);
+  const pageRoutes = Object.entries(pages).map(([path, page]) => route(path, { GET: () => page }));
+  const router = new Router([...processRoutes(state, clock), ...pageRoutes]);
   const answerTo = async ({ head }: HttpRequest): Promise<Answer> => {
     if (head.defect !== undefined) return problem('invalidEvent', FAULTS.malformed.detail);
     const match = router.find(head.target);
@@ -138,10 +133,9 @@ export function createProcessEndpoints(
   const server = new HttpServer(undefined, LIMITS, handlers, { clock, random });
   return {
     listen: ({ host, port }) => server.listen(host, port),
-    close: async () => {
-      const drained = server.drain();
+    close: () => {
       server.destroy();
-      await drained;
+      return server.drain();
     },
   };
 }
