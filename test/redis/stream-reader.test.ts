@@ -7,7 +7,7 @@ import type { QueuePartition } from '../../lib/redis/stream/queue-partitions.ts'
 import { describeQueueReader } from '../contract/queue-reader.ts';
 import { WITHIN_MS } from '../support/deadline.ts';
 import { partitionAt, QUIET_LOG } from '../support/partition.ts';
-import { TestRedis } from '../support/redis.ts';
+import { freePort, TestRedis } from '../support/redis.ts';
 import { eventually } from '../support/scope.ts';
 import { SYSTEM } from '../support/system.ts';
 
@@ -111,10 +111,17 @@ describe('the reader of a Redis Stream', () => {
     await next.command('XREADGROUP', 'GROUP', GROUP, 'another', 'STREAMS', STREAM, '>');
     const read = await reader.read(1, 60_000, 5_000);
     assert.equal(String(read[0]?.body), 'old');
-    const waiting = reader.read(1, 60_000, 200);
+    const waiting = reader.read(1, 60_000, 200).catch(() => []);
     assert.equal(await reader.acknowledge(read), 0, 'the other connection acknowledges during a read');
     assert.deepEqual(await waiting, []);
     assert.equal(((await next.command('XPENDING', STREAM, GROUP)) as unknown[])[0], 1);
+    await next.command('XADD', STREAM, '6-1', 'producer', 'p', 'body', 'later');
+    let later: readonly Delivery[] = [];
+    await eventually('both connections use the new server', async () => {
+      later = await reader.read(1, 60_000, 50).catch(() => []);
+      return later.length > 0;
+    });
+    assert.equal(String(later[0]?.body), 'later');
   });
 
   it('reads its entries again from a new server, and acknowledges those', async (t) => {
@@ -141,6 +148,28 @@ describe('the reader of a Redis Stream', () => {
       const read = await reader.read(1, 60_000, 1);
       if (read.length > 0) again = read;
       return (await reader.acknowledge(again)) === 1;
+    });
+  });
+
+  it('acknowledges again after a short demotion of its server that one of its connections did not notice', async (t) => {
+    const own = await TestRedis.start(['--appendonly', 'no']);
+    const reader = readerOf(partitionAt(own.uri));
+    assert.equal(await reader.open(20_000), true, reader.lastError);
+    t.after(() => reader.close());
+    await reader.join();
+    await own.command('REPLICAOF', '127.0.0.1', String(await freePort()));
+    await assert.rejects(reader.read(1, 60_000, 1), /READONLY/);
+    await own.command('REPLICAOF', 'NO', 'ONE'); // The server's history of writes has another name now.
+    await own.command('XADD', STREAM, '*', 'producer', 'p', 'body', '{}');
+    let read: readonly Delivery[] = [];
+    await eventually('the entry is acknowledged during another read', async () => {
+      const more = await reader.read(1, 60_000, 1).catch(() => []);
+      if (more.length > 0) read = more;
+      const waiting = reader.read(1, 60_000, 50).catch(() => []);
+      await reader.acknowledge(read).catch(() => 0);
+      const next = await waiting;
+      if (next.length > 0) read = next;
+      return read.length > 0 && ((await own.command('XPENDING', STREAM, GROUP)) as unknown[])[0] === 0;
     });
   });
 

@@ -169,6 +169,7 @@ export class StreamReader implements QueueReader {
       // Between two reads, it leaves in one write with the next one.
       const connection = this.#entries.isReading ? this.#control : this.#reading;
       const readHere = some.filter(({ servers = 0 }) => servers === this.#histories.of(connection));
+      if (readHere.length < some.length) this.#reconnect();
       if (readHere.length === 0) continue;
       const names = readHere.map(({ entry }) => entry);
       done += (await this.#command(['XACK', this.#stream, GROUP, ...names], connection)) as number;
@@ -203,6 +204,16 @@ export class StreamReader implements QueueReader {
     await this.#identity.ask(server);
     if (await this.#histories.meet(server, connection)) this.#entries.readAgain();
     if ((await ensureGroup(server, this.#stream)) && this.#hasRead) this.#vanished = true;
+  }
+
+  /**
+   * A server's history also changes if it is demoted and promoted again before a connection sends a command. Then the
+   * entries that one connection reads could never be acknowledged on the other one.
+   */
+  #reconnect(): void {
+    const connections = [this.#reading, this.#control];
+    if (new Set(connections.map((connection) => this.#histories.of(connection))).size === 1) return;
+    for (const connection of connections) connection.restart('the server has another history of writes now');
   }
 
   async #end(): Promise<void> {
