@@ -3,6 +3,7 @@
 // The thread checks a batch until a check takes longer than EVENT_MS or needs too much memory, or until its turn is
 // over. The event of such a check goes to quarantine. A type to which that happens STRIKES_MAX times within STRIKES_MS
 // has no usable schema until its file changes. The rest of a batch is checked later, the type that ended it last.
+import { once } from 'node:events';
 import { extname } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import type { Clock } from '../process/clock.ts';
@@ -16,8 +17,6 @@ const BATCH_EVENTS_MAX = 256;
 const STRIKES_MAX = 3;
 const STRIKES_MS = 60_000;
 const RESTART_PAUSE_MS = 1_000;
-/** The thread is given up if its step does not change for this long. */
-const STEP_MS = 30_000;
 /** Bounds the memory of the thread in MiB. An event of 4 MiB that consists of small objects needs about half of it. */
 const LIMITS = { maxOldGenerationSizeMb: 192, maxYoungGenerationSizeMb: 16 };
 
@@ -33,18 +32,16 @@ export interface ThreadData {
   readonly step: Int32Array;
 }
 
-/** `bodies` is one block; body n ends before `ends[n]`. */
 export interface CheckRequest {
   readonly names: readonly string[];
-  readonly ends: Float64Array;
-  readonly bodies: Uint8Array<ArrayBuffer>;
+  readonly texts: readonly string[];
 }
 
-/** The first `done` events were checked. The check of event `slow` was given up. */
 export interface Checked {
-  readonly done: number;
+  /** Of the first events, in order. */
+  readonly problems: readonly Problems[];
+  /** The event whose check was given up. */
   readonly slow: number | undefined;
-  readonly problems: ReadonlyMap<number, Problems>;
 }
 
 interface CheckedBody {
@@ -69,14 +66,15 @@ export interface Loading {
 export class SchemaChecker {
   /** The faults of unusable files, by name. */
   readonly faults: ReadonlyMap<string, string>;
-  /** Called with the file of a type that has lost its schema. */
+  /** The files that have compiled, including last good ones. */
+  readonly good: SchemaFiles;
+  /** Files of types that have lost their schemas. */
+  readonly struck: Set<string>;
+  /** Called with the file of a type that loses its schema. */
   onStruck: (name: string) => void = () => undefined;
   readonly #clock: Clock;
-  /** The files that have compiled, including last good ones. */
-  readonly #good: SchemaFiles;
   /** Times at which an event of a type took too long. */
   readonly #strikes = new Map<string, readonly number[]>();
-  readonly #struck = new Set<string>();
   #thread: Thread | undefined;
   #waiting: Item[] = [];
   #running = false;
@@ -84,38 +82,38 @@ export class SchemaChecker {
 
   /** Loads schemas. An unusable file is replaced by its last good content. Without files, no thread starts. */
   static async load({ clock, files, unreadable, last }: Loading): Promise<SchemaChecker> {
-    const old = last === undefined ? new Map<string, Uint8Array>() : last.#good;
-    const struck = last === undefined ? [] : last.#struck;
-    let loaded = await startThread(files, clock);
+    let loaded = await startThread(files);
     const faults = new Map([...unreadable, ...loaded.faults]);
-    const kept = [...old].filter(([name]) => faults.has(name));
+    const kept = [...(last?.good ?? [])].filter(([name]) => faults.has(name));
     const all = new Map([...files, ...kept]);
     if (kept.length > 0) {
       loaded.thread?.end();
-      loaded = await startThread(all, clock);
+      loaded = await startThread(all);
     }
     const good = new Map([...all].filter(([name]) => !loaded.faults.has(name)));
-    const checker = new SchemaChecker(clock, faults, good, loaded.thread);
-    for (const name of struck)
-      if (Buffer.compare(old.get(name) ?? NOTHING, good.get(name) ?? NOTHING) === 0) checker.#struck.add(name);
-    return checker;
+    const isSame = (name: string): boolean =>
+      Buffer.compare(last?.good.get(name) ?? NOTHING, good.get(name) ?? NOTHING) === 0;
+    const struck = new Set([...(last?.struck ?? [])].filter(isSame));
+    return new SchemaChecker(clock, faults, good, struck, loaded.thread);
   }
 
   private constructor(
     clock: Clock,
     faults: ReadonlyMap<string, string>,
     good: SchemaFiles,
+    struck: Set<string>,
     thread: Thread | undefined,
   ) {
     this.#clock = clock;
     this.faults = faults;
-    this.#good = good;
+    this.good = good;
+    this.struck = struck;
     this.#thread = thread;
   }
 
   /** The names of all files, in alphabetical order. */
   get names(): readonly string[] {
-    return [...new Set([...this.#good.keys(), ...this.faults.keys()])].sort();
+    return [...new Set([...this.good.keys(), ...this.faults.keys()])].sort();
   }
 
   /** The number of types without a usable schema. */
@@ -124,7 +122,7 @@ export class SchemaChecker {
   }
 
   has(name: string): boolean {
-    return this.#good.has(name) || this.faults.has(name);
+    return this.good.has(name) || this.faults.has(name);
   }
 
   /** Resolves with the problems of each event, none if it matches. */
@@ -141,37 +139,44 @@ export class SchemaChecker {
   }
 
   #isUsable(name: string): boolean {
-    return this.#good.has(name) && !this.#struck.has(name);
+    return this.good.has(name) && !this.struck.has(name);
   }
 
   async #run(): Promise<void> {
     if (this.#running) return;
     this.#running = true;
-    while (this.#waiting.length > 0) await this.#checkBatch();
+    while (this.#waiting.length > 0) {
+      if (this.#thread?.hasEnded === true) await this.#restart();
+      else await this.#checkBatch();
+    }
     this.#running = false;
     if (this.#closed) this.#thread?.end();
   }
 
+  async #restart(): Promise<void> {
+    const { thread } = await startThread(this.good).catch(() => ({ thread: undefined }));
+    if (thread === undefined) await this.#clock.sleep(RESTART_PAUSE_MS);
+    else this.#thread = thread;
+  }
+
   async #checkBatch(): Promise<void> {
-    const [batch = [], others = []] = Array.from({ length: 2 }, () => [] as Item[]);
-    for (const item of this.#waiting.splice(0, BATCH_EVENTS_MAX))
-      (this.#isUsable(item.name) ? batch : others).push(item);
-    for (const { settle } of others) settle([NO_USABLE_SCHEMA]);
-    if (batch.length === 0) return;
-    this.#thread ??= await this.#restarted();
-    const { done, slow, problems } = await this.#thread.check(batch);
-    for (const [at, { settle }] of batch.slice(0, done).entries()) settle(problems.get(at) ?? []);
-    if (done === batch.length) return;
-    const last = batch[slow ?? done];
-    if (slow !== undefined && last !== undefined) {
+    const some = this.#waiting.splice(0, BATCH_EVENTS_MAX);
+    const batch = some.filter(({ name }) => this.#isUsable(name));
+    for (const { name, settle } of some) if (!this.#isUsable(name)) settle([NO_USABLE_SCHEMA]);
+    if (batch.length === 0 || this.#thread === undefined) return;
+    const { problems, slow } = await this.#thread.check(batch);
+    for (const [at, found] of problems.entries()) batch[at]?.settle(found);
+    const last = batch[slow ?? problems.length];
+    if (last === undefined) return;
+    if (slow !== undefined) {
       last.settle([TOO_SLOW]);
       this.#strike(last.name);
     }
-    if (this.#thread.hasEnded) this.#thread = undefined;
-    const rest = [...batch.slice(done).filter((_, at) => done + at !== slow), ...this.#waiting];
+    const left = batch.slice(problems.length).filter((_, at) => problems.length + at !== slow);
+    const rest = [...left, ...this.#waiting];
     this.#waiting = [
-      ...rest.filter(({ name }) => name !== last?.name),
-      ...rest.filter(({ name }) => name === last?.name),
+      ...rest.filter(({ name }) => name !== last.name),
+      ...rest.filter(({ name }) => name === last.name),
     ];
   }
 
@@ -180,32 +185,25 @@ export class SchemaChecker {
     const strikes = [...(this.#strikes.get(name) ?? []).filter((atMs) => now - atMs < STRIKES_MS), now];
     this.#strikes.set(name, strikes);
     if (strikes.length < STRIKES_MAX) return;
-    this.#struck.add(name);
+    this.struck.add(name);
     this.onStruck(name);
-  }
-
-  async #restarted(): Promise<Thread> {
-    for (;;) {
-      const { thread } = await startThread(this.#good, this.#clock).catch(() => ({ thread: undefined }));
-      if (thread !== undefined) return thread;
-      await this.#clock.sleep(RESTART_PAUSE_MS);
-    }
   }
 }
 
 const NOTHING = Buffer.alloc(0);
 
-/** Compiles schemas. A file that takes too long has a fault. Rejects if the thread does not start. */
-async function startThread(
-  files: SchemaFiles,
-  clock: Clock,
-): Promise<{ readonly thread: Thread | undefined; readonly faults: ReadonlyMap<string, string> }> {
+interface Started {
+  readonly thread: Thread | undefined;
+  readonly faults: ReadonlyMap<string, string>;
+}
+
+/** Compiles schemas. A file that takes too long has a fault. Without a usable file, no thread stays. */
+async function startThread(files: SchemaFiles): Promise<Started> {
   const slow = new Map<string, string>();
-  while (files.size > 0) {
-    const thread = new Thread({ files, skipped: new Set(slow.keys()) }, clock);
+  while (files.size > slow.size) {
+    const thread = new Thread({ files, skipped: new Set(slow.keys()) });
     const faults = await thread.next<readonly (readonly [name: string, fault: string])[]>();
     if (faults !== undefined) return { thread, faults: new Map([...slow, ...faults]) };
-    thread.end();
     const name = [...files.keys()][thread.step - 1];
     if (name === undefined) throw new Error('the thread that checks schemas does not start');
     slow.set(name, 'takes too long or too much memory to compile');
@@ -213,22 +211,16 @@ async function startThread(
   return { thread: undefined, faults: slow };
 }
 
-/** One life of the thread. */
+/** One life of the thread. It ends if it needs too much memory. */
 class Thread {
   readonly #worker: Worker;
-  readonly #clock: Clock;
   readonly #step = new Int32Array(new SharedArrayBuffer(4));
-  #settle: (reply?: unknown) => void = () => undefined;
   hasEnded = false;
 
-  constructor(data: Omit<ThreadData, 'step'>, clock: Clock) {
-    this.#clock = clock;
+  constructor(data: Omit<ThreadData, 'step'>) {
     const file = new URL(`./schema-worker${extname(import.meta.filename)}`, import.meta.url);
     this.#worker = new Worker(file, { workerData: { ...data, step: this.#step }, resourceLimits: LIMITS });
-    this.#worker.unref();
-    this.#worker.on('message', (reply) => this.#settle(reply));
-    this.#worker.on('error', () => this.end());
-    this.#worker.on('exit', () => this.end());
+    this.#worker.on('error', () => (this.hasEnded = true));
   }
 
   get step(): number {
@@ -237,40 +229,21 @@ class Thread {
 
   /** If the thread ends, nothing but the event at fault is known. */
   async check(events: readonly CheckedBody[]): Promise<Checked> {
-    const bodies = new Uint8Array(events.reduce((bytes, { body }) => bytes + body.length, 0));
-    const ends = new Float64Array(events.length);
-    let end = 0;
-    for (const [at, { body }] of events.entries()) {
-      bodies.set(body, end);
-      end += body.length;
-      ends[at] = end;
-    }
-    const request: CheckRequest = { names: events.map(({ name }) => name), ends, bodies };
     this.#step[0] = 0;
-    this.#worker.postMessage(request, [bodies.buffer]);
-    return (await this.next<Checked>()) ?? { done: 0, slow: this.step, problems: new Map() };
+    const names = events.map(({ name }) => name);
+    this.#worker.postMessage({ names, texts: events.map(({ body }) => body.toString()) } satisfies CheckRequest);
+    return (await this.next<Checked>()) ?? { problems: [], slow: this.step };
   }
 
   /** Resolves with the next reply, or with `undefined` if the thread ends. A pending call keeps the process alive. */
   async next<Reply>(): Promise<Reply | undefined> {
-    if (this.hasEnded) return undefined;
     this.#worker.ref();
-    const { promise, resolve } = Promise.withResolvers<unknown>();
-    this.#settle = resolve;
-    let step = this.step;
-    const watch = this.#clock.every(STEP_MS, () => {
-      if (step === this.step) this.end();
-      step = this.step;
-    });
-    const reply = await promise;
-    watch.close();
+    const replies = await once(this.#worker, 'message').catch(() => []);
     this.#worker.unref();
-    return reply as Reply | undefined;
+    return replies[0] as Reply | undefined;
   }
 
   end(): void {
-    this.hasEnded = true;
-    this.#settle();
     void this.#worker.terminate();
   }
 }

@@ -10,13 +10,20 @@ import { SYSTEM } from '../process/clock.ts';
 import { messageOf } from '../process/message-of.ts';
 import { strictJson, textOf } from '../process/operator-file.ts';
 import { printable } from '../process/printable.ts';
-import { EVENT_MS, NO_USABLE_SCHEMA, type CheckRequest, type Checked, type ThreadData } from './schema-checker.ts';
+import {
+  EVENT_MS,
+  NO_USABLE_SCHEMA,
+  type CheckRequest,
+  type Checked,
+  type Problems,
+  type ThreadData,
+} from './schema-checker.ts';
 
 const COMPILE_MS = 5_000;
 /** The thread answers after this long, so that a type with slow checks does not delay the others. */
 const TURN_MS = 1_000;
-/** On a busy machine, a check that had no turn of the CPU gets this many times the limit. */
-const STARVED_FACTOR = 10;
+/** On a busy machine, a check that had no turn of the CPU is given up after an attempt of more than this. */
+const STARVED_MS = 5 * EVENT_MS;
 const PROBLEMS_MAX = 3;
 const PROBLEM_CHARACTERS_MAX = 200;
 
@@ -44,30 +51,26 @@ function limited(work: () => void, ms: number): boolean {
 compile();
 parentPort?.postMessage([...faults]);
 
-parentPort?.on('message', ({ names, ends, bodies }: CheckRequest) => {
-  const problems: [number, readonly string[]][] = [];
+parentPort?.on('message', ({ names, texts }: CheckRequest) => {
+  const problems: Problems[] = [];
   const endMs = clock.ms() + TURN_MS;
-  let at = 0;
-  let isAlone = false;
   const work = (): void => {
-    for (const end = isAlone ? at + 1 : names.length; at < end && (isAlone || clock.ms() < endMs); at += 1) {
-      step[0] = at;
-      const found = problemsOf(checks.get(names[at] ?? ''), bodies.subarray(ends[at - 1] ?? 0, ends[at]));
-      if (found.length > 0) problems.push([at, found]);
+    while (problems.length < names.length && clock.ms() < endMs) {
+      const at = (step[0] = problems.length);
+      problems.push(problemsOf(checks.get(names[at] ?? ''), texts[at] ?? ''));
     }
   };
   let slow: number | undefined;
-  while (slow === undefined) {
-    const [first, cpu] = [at, process.threadCpuUsage()];
-    const isOver = limited(work, isAlone ? STARVED_FACTOR * EVENT_MS : EVENT_MS);
+  for (let ms = EVENT_MS; slow === undefined;) {
+    const [first, cpu] = [problems.length, process.threadCpuUsage()];
+    if (limited(work, ms)) break;
     const { user, system } = process.threadCpuUsage(cpu);
-    const usedMs = (user + system) / 1_000;
-    if (isOver && !isAlone) break;
     // An event gets all of the time, if others had a part of it, and more, if others had the CPU.
-    if (isAlone ? !isOver || usedMs > EVENT_MS : at === first && usedMs > 0.8 * EVENT_MS) [at, slow] = [first, first];
-    else isAlone = at === first;
+    if (problems.length > first) ms = EVENT_MS;
+    else if (ms > STARVED_MS || user + system > 0.8 * EVENT_MS * 1_000) slow = first;
+    else ms *= 2;
   }
-  parentPort?.postMessage({ done: at, slow, problems: new Map(problems) } satisfies Checked);
+  parentPort?.postMessage({ problems, slow } satisfies Checked);
 });
 
 function compile(): void {
@@ -118,11 +121,10 @@ function faultOf(cause: unknown): string {
   return cause instanceof TypeError && 'code' in cause ? 'expected UTF-8' : messageOf(cause);
 }
 
-function problemsOf(check: ValidateFunction | undefined, body: Uint8Array): readonly string[] {
+function problemsOf(check: ValidateFunction | undefined, text: string): Problems {
   if (check === undefined) return [NO_USABLE_SCHEMA];
   try {
-    const matches = check(JSON.parse(Buffer.from(body.buffer, body.byteOffset, body.length).toString('utf8')));
-    return matches ? [] : (check.errors ?? []).slice(0, PROBLEMS_MAX).map(problem);
+    return check(JSON.parse(text)) ? [] : (check.errors ?? []).slice(0, PROBLEMS_MAX).map(problem);
   } catch (cause) {
     return [shownProblem(`the event could not be checked: ${messageOf(cause)}`)];
   }
