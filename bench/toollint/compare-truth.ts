@@ -13,8 +13,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
-import { renamed } from '../../lib/toollint/compare/baseline.ts';
-import { baselineText, readBaselineFile } from '../../lib/toollint/compare/baseline-file.ts';
+import { renamed, baselineText, readBaselineFile } from '../../lib/toollint/compare/baseline.ts';
 import { matchFindings } from '../../lib/toollint/compare/finding-match.ts';
 import { changesSince, type SourceChanges } from '../../lib/toollint/compare/source-changes.ts';
 import { masked } from '../../lib/toollint/document/fingerprint.ts';
@@ -62,12 +61,12 @@ function knownAmong(news: readonly Finding[], before: readonly Finding[], after:
 const totals = new Map<string, { known: number; news: number }>();
 
 function compare(name: string, before: readonly Finding[], after: readonly Finding[], changes: SourceChanges): void {
-  const { knownBy } = matchFindings(
+  const { known } = matchFindings(
     before.map((finding) => ({ finding })),
     after,
     { changes },
   );
-  const news = after.filter((_, index) => knownBy[index] === undefined);
+  const news = after.filter((finding) => !known.has(finding));
   const total = totals.get(name) ?? { known: 0, news: 0 };
   total.known += knownAmong(news, before, after);
   total.news += news.length;

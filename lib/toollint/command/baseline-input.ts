@@ -1,7 +1,7 @@
 // Reads and writes the baseline file of a scan or an import, and asks git for the changes since its commit.
 import { existsSync, readFileSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
-import { commitsIn, isSameBaseline } from '../compare/baseline-file.ts';
+import { commitsIn, isSameBaseline } from '../compare/baseline.ts';
 import { changesSince, type SourceChanges } from '../compare/source-changes.ts';
 import { counted } from '../convert/plain-text.ts';
 import type { DocumentSource } from '../document/document-source.ts';

@@ -1,13 +1,13 @@
 // Applies the baseline, the gate and the quiet filter to a report. Also computes the next text of the baseline file.
 // The quiet filter only shortens the list; it changes neither the verdict of the gate nor the exit code.
-import { type Baseline, isNeverBaselined, majorOf, readBaseline } from '../compare/baseline.ts';
-import { type Acceptance, type BaselineEntry, baselineText } from '../compare/baseline-file.ts';
+import { type Acceptance, type Baseline, type BaselineEntry, baselineText } from '../compare/baseline.ts';
+import { isNeverBaselined, majorOf, readBaseline } from '../compare/baseline.ts';
 import { compareWith, type Comparison, countsOf, doubtsIn, type DoubtsOf } from '../compare/comparison.ts';
 import { matchFindings } from '../compare/finding-match.ts';
 import type { SourceChanges } from '../compare/source-changes.ts';
 import { buildReport, countSeverities } from '../document/build-report.ts';
 import type { DocumentSource } from '../document/document-source.ts';
-import { linterOf } from '../document/extension.ts';
+import { linterOf, suppressedIn } from '../document/extension.ts';
 import { usageFailure } from '../document/failure.ts';
 import { isReserved, PARSE_ERROR_RULE } from '../document/report-format.ts';
 import type { Finding, Report, Scan } from '../document/report-schema.ts';
@@ -61,56 +61,39 @@ const NO_BASELINE: Baseline = { entries: [], expired: [], errorsOnly: false, not
 export async function judge(found: Report, evidence: Evidence, options: JudgeOptions): Promise<Judgment> {
   const { update, quiet = false } = options;
   const { notes = [], unusedSuppressions = 0, exists = () => true, isChecked = () => false } = evidence;
-  const { findings } = found;
-  const changes = typeof options.changes === 'string' ? undefined : options.changes;
+  const changes = typeof options.changes === 'object' ? options.changes : undefined;
   const baseline =
-    options.baseline === undefined
-      ? undefined
-      : readBaseline(options.baseline, { ...found, quiet, today: dayOf(found.scan) }, changes?.renames);
-  const old = baseline ?? (update === undefined ? undefined : NO_BASELINE);
+    options.baseline && readBaseline(options.baseline, { ...found, quiet, today: dayOf(found.scan) }, changes?.renames);
+  const old = baseline ?? (update && NO_BASELINE);
   const doubtsOf = evidence.doubtsOf ?? (() => Promise.resolve(doubtsIn(found, changes?.deleted)));
-  const matched = old === undefined ? undefined : await compareWith(old, findings, doubtsOf, changes);
+  const matched = old && (await compareWith(old, found.findings, doubtsOf, changes));
   checkAccepted(update?.accept?.rules ?? [], found);
   const isAccepted = ({ ruleId }: Finding) => update?.accept?.rules.includes(ruleId) === true;
-  const becomesKnown = (finding: Finding) =>
-    isAccepted(finding) || (update !== undefined && baseline === undefined && !isNeverBaselined(finding));
-  const added = new Set(matched?.news.filter(becomesKnown));
-  const comparison = matched && {
-    ...matched,
-    news: matched.news.filter((finding) => !added.has(finding)),
-    unchanged: [...matched.unchanged, ...added],
-  };
-  const counting = comparison?.news ?? findings;
-  const { error: errors, ...others } = countSeverities(counting);
+  const isFirst = update !== undefined && baseline === undefined;
+  const isAdded = (finding: Finding) => isAccepted(finding) || (isFirst && !isNeverBaselined(finding));
+  const { true: added = [], false: news = [] } = Object.groupBy(matched?.news ?? [], (one) => `${isAdded(one)}`);
+  const comparison = matched && { ...matched, news, unchanged: [...matched.unchanged, ...added] };
+  const counting = comparison?.news ?? found.findings;
+  const bySeverity = countSeverities(counting);
   const report = selected(found, counting, comparison, quiet);
-  const subject = {
-    bySeverity: { error: errors, ...others },
-    baseline: report.selection.baseline,
-    execution: report.execution,
-    errorsOnly: found.selection.quiet,
-    notVerifiable: comparison?.notVerifiable.length ?? 0,
-  };
-  report.gate = evaluateGate(options.gate, subject);
+  report.gate = evaluateGate(options.gate, report, bySeverity, found.selection.quiet);
   const judgment = {
-    ...{ report, errors, unusedSuppressions, baseline, comparison },
-    notes: [
-      ...[...notes, ...(baseline?.notes ?? [])],
-      ...(comparison === undefined ? [] : comparisonNotes(comparison, exists, options.changes)),
-    ],
+    ...{ report, errors: bySeverity.error, unusedSuppressions, baseline, comparison },
+    notes: [...notes, ...(baseline?.notes ?? []), ...comparisonNotes(comparison, exists, options.changes)],
   };
-  if (update === undefined || old === undefined || matched === undefined) return judgment;
+  if (update === undefined || old === undefined || comparison === undefined) return judgment;
   const reason = reasonToLeave(old, report, update, exists);
   if (reason !== undefined) {
     judgment.notes.push(`the baseline is left as it is, because ${reason}`);
     return judgment;
   }
-  if (counting.length > 0)
-    judgment.notes.push(`${counting.length} new were not added; --accept RULE --reason TEXT makes them known`);
-  const more = [...added].map((finding): BaselineEntry => {
+  if (news.length > 0)
+    judgment.notes.push(`${news.length} new were not added; --accept RULE --reason TEXT makes them known`);
+  const more = added.map((finding): BaselineEntry => {
     const accepted = isAccepted(finding) ? update.accept?.acceptance : undefined;
     return accepted === undefined ? { finding } : { finding, accepted };
   });
-  const entries = [...remaining(old, matched, added, isChecked), ...more];
+  const entries = [...remaining(old, comparison, isChecked), ...more];
   const linter = linterOf(found);
   const text = baselineText(entries, linter === undefined ? '' : majorOf(linter), update.commit);
   return { ...judgment, updatedBaseline: { text, count: entries.length } };
@@ -126,14 +109,10 @@ function selected(
   const parseErrors = (comparison?.unchanged ?? []).filter(({ ruleId }) => ruleId === PARSE_ERROR_RULE);
   const known = new Set<string | undefined>(parseErrors.map(({ location }) => location.path));
   known.delete(undefined);
-  const { suppressed } = summary as { suppressed?: unknown };
   const report = buildReport({
-    ...{ tool, scan, totalFiles: summary.totalFiles },
-    diagnostics: execution.diagnostics.filter(
-      ({ kind, relativePath }) => kind !== 'parse-error' || !known.has(relativePath),
-    ),
+    ...{ tool, scan, totalFiles: summary.totalFiles, suppressed: suppressedIn(summary) },
+    diagnostics: execution.diagnostics.filter((one) => one.kind !== 'parse-error' || !known.has(one.relativePath)),
     findings: quiet ? counting.filter(({ severity }) => severity === 'error') : counting,
-    suppressed: typeof suppressed === 'number' ? suppressed : 0,
   });
   report.selection = comparison === undefined ? { quiet } : { quiet, baseline: countsOf(comparison) };
   return report;
@@ -156,10 +135,12 @@ function checkAccepted(rules: readonly string[], { scan, findings }: Report): vo
 }
 
 function* comparisonNotes(
-  { known, news, fixed, notVerifiable }: Comparison,
+  comparison: Comparison | undefined,
   exists: (path: string) => boolean,
   changes: JudgeOptions['changes'],
 ): Generator<string> {
+  if (comparison === undefined) return;
+  const { known, news, fixed, notVerifiable } = comparison;
   const changed = [...known.values()].filter(({ by }) => by !== 'fingerprint').length;
   if (changed > 0 && typeof changes !== 'object') {
     const reason = changes ?? 'the commit of the baseline is unknown';
@@ -191,7 +172,6 @@ function reasonToLeave(
 function remaining(
   { entries, expired }: Baseline,
   { fixed, notVerifiable, news, known }: Comparison,
-  added: ReadonlySet<Finding>,
   isChecked: (path: string) => boolean,
 ): BaselineEntry[] {
   const stale = notVerifiable.filter(({ finding }) => isChecked(finding.location.path ?? '.'));
@@ -199,7 +179,6 @@ function remaining(
   const changed = new Map(
     [...known].flatMap(([finding, { entry, by }]) => (by === 'fingerprint' ? [] : [[entry, { ...entry, finding }]])),
   );
-  const still = matchFindings(expired, news).knownBy;
-  const ended = news.flatMap((finding, index) => (added.has(finding) ? [] : (still[index]?.entry ?? [])));
+  const ended = [...matchFindings(expired, news).known.values()].map(({ entry }) => entry);
   return [...entries.filter((entry) => !gone.has(entry)).map((entry) => changed.get(entry) ?? entry), ...ended];
 }

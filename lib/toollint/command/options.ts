@@ -1,7 +1,7 @@
 // Options that several verbs share.
 import { resolve } from 'node:path';
 import { parseArgs, type ParseArgsConfig } from 'node:util';
-import { isDay } from '../compare/baseline-file.ts';
+import { isDay } from '../compare/baseline.ts';
 import { type DocumentSource, fileSource, streamSource } from '../document/document-source.ts';
 import { messageOf, ReportFailure, usageFailure } from '../document/failure.ts';
 import { chosenGate, type GateConfig } from '../gate/gate.ts';

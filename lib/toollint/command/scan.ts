@@ -1,7 +1,6 @@
 // `toollint scan`, as a verb and as a function of the library.
 import { resolve } from 'node:path';
-import { isNeverBaselined } from '../compare/baseline.ts';
-import type { BaselineEntry } from '../compare/baseline-file.ts';
+import { type BaselineEntry, isNeverBaselined } from '../compare/baseline.ts';
 import type { DoubtsOf } from '../compare/comparison.ts';
 import { matchFindings } from '../compare/finding-match.ts';
 import { usageFailure } from '../document/failure.ts';

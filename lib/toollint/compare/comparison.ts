@@ -3,8 +3,7 @@ import { ENGINE_RULE } from '../document/report-format.ts';
 import { isLiteralGlob, literalGlob, matchesAny } from '../document/file-pattern.ts';
 import { isUnder } from '../document/report-path.ts';
 import type { BaselineCounts, Finding, ReportHeader } from '../document/report-schema.ts';
-import type { Baseline } from './baseline.ts';
-import type { BaselineEntry } from './baseline-file.ts';
+import type { Baseline, BaselineEntry } from './baseline.ts';
 import { type Known, matchFindings } from './finding-match.ts';
 import type { SourceChanges } from './source-changes.ts';
 
@@ -29,14 +28,11 @@ export async function compareWith(
   changes?: SourceChanges,
 ): Promise<Comparison> {
   const compared = errorsOnly ? findings.filter(({ severity }) => severity === 'error') : findings;
-  const { knownBy, missing } = matchFindings(entries, compared, { changes });
+  const { known, missing } = matchFindings(entries, compared, { changes });
   const doubtOf = await doubtsOf(missing);
-  const known = new Map<Finding, Known>();
-  for (const [index, finding] of compared.entries())
-    if (knownBy[index] !== undefined) known.set(finding, knownBy[index]);
   return {
     news: compared.filter((finding) => !known.has(finding)),
-    unchanged: [...known.keys()],
+    unchanged: compared.filter((finding) => known.has(finding)),
     known,
     fixed: missing.filter((entry) => doubtOf(entry) === undefined),
     notVerifiable: missing.filter((entry) => doubtOf(entry) !== undefined),

@@ -12,8 +12,7 @@
 import { anchorIn } from '../document/extension.ts';
 import { lineAnchor, masked } from '../document/fingerprint.ts';
 import type { Finding } from '../document/report-schema.ts';
-import { isNeverBaselined } from './baseline.ts';
-import type { BaselineEntry } from './baseline-file.ts';
+import { type BaselineEntry, isNeverBaselined } from './baseline.ts';
 import { type Hunk, hunkAt, lineNow, type SourceChanges } from './source-changes.ts';
 
 export interface Known {
@@ -62,8 +61,7 @@ export function matchFindings(
   );
   const costOf: Cost = (old, now) => kindCost(old, now, changes !== undefined, textOnly);
   pairAll(kindOf, costOf, (cost) => (cost < OTHER_TEXT ? 'text' : 'kind'));
-  const knownBy = findings.map((finding) => known.get(finding));
-  return { knownBy, missing: entries.filter((entry) => !used.has(entry)) };
+  return { known, missing: entries.filter((entry) => !used.has(entry)) };
 }
 
 export function kindOf({ ruleId, message, location }: Finding): string {

@@ -1,4 +1,5 @@
 // The interface of a converter, and texts that several converters share.
+import { notVerifiableIn, suppressedIn } from '../document/extension.ts';
 import { PARSE_ERROR_RULE, SEVERITIES } from '../document/report-format.ts';
 import type { BaselineCounts, Diagnostic, Finding, Report, ReportHeader } from '../document/report-schema.ts';
 import { counted, terminalText } from './plain-text.ts';
@@ -43,17 +44,17 @@ export function placesOf({ relativePath, ruleId }: Diagnostic): string[] {
 
 export function baselineCounts(counts: BaselineCounts): string {
   const { newIssues, unchanged, fixed } = counts;
-  const { notVerifiable } = counts as { notVerifiable?: unknown };
-  const rest = typeof notVerifiable === 'number' ? `, ${notVerifiable} not verifiable` : '';
+  const notVerifiable = notVerifiableIn(counts);
+  const rest = notVerifiable > 0 ? `, ${notVerifiable} not verifiable` : '';
   return `${newIssues} new, ${unchanged} unchanged, ${fixed} fixed${rest}`;
 }
 
 export function totals(summary: Report['summary']): string {
   const { totalFiles, totalIssues, bySeverity } = summary;
-  const { suppressed } = summary as { suppressed?: unknown };
+  const suppressed = suppressedIn(summary);
   const { error, warning, info } = bySeverity;
   const found = `${counted(error, 'error')}, ${counted(warning, 'warning')}, ${info} info`;
-  const left = typeof suppressed === 'number' ? `; ${suppressed} suppressed` : '';
+  const left = suppressed > 0 ? `; ${suppressed} suppressed` : '';
   return `${counted(totalFiles, 'file')}, ${counted(totalIssues, 'finding')}: ${found}${left}`;
 }
 

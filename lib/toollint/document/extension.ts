@@ -1,7 +1,7 @@
 // Reads the members of a report that the specification does not define. Other tools may write anything under these
 // names, so a member with an unexpected form is ignored.
 import { isObject } from './strict-json.ts';
-import type { Finding, ReportHeader } from './report-schema.ts';
+import type { BaselineCounts, Finding, ReportHeader } from './report-schema.ts';
 
 export interface Linter {
   readonly name: string;
@@ -38,6 +38,17 @@ export function ruleTextsOf({ tool }: WithTool): Record<string, string> {
   return Object.fromEntries(
     texts.filter((text): text is [string, string] => typeof text[1] === 'string' && text[1] !== ''),
   );
+}
+
+/** The number of suppressed results that an import left out. */
+export function suppressedIn(summary: ReportHeader['summary']): number {
+  const { suppressed } = summary as { suppressed?: unknown };
+  return typeof suppressed === 'number' ? suppressed : 0;
+}
+
+export function notVerifiableIn(counts: BaselineCounts | undefined): number {
+  const { notVerifiable } = { ...counts } as { notVerifiable?: unknown };
+  return typeof notVerifiable === 'number' ? notVerifiable : 0;
 }
 
 export function endOf({ location }: Finding): End | undefined {

@@ -1,8 +1,9 @@
 // A gate is a name and a list of limits on the counts that remain after the baseline. An incomplete analysis never
 // passes.
 import { countKind } from '../document/build-report.ts';
+import { notVerifiableIn } from '../document/extension.ts';
 import { ReportFailure } from '../document/failure.ts';
-import type { BaselineCounts, Gate, ReportHeader, Severity } from '../document/report-schema.ts';
+import type { Gate, ReportHeader, Severity } from '../document/report-schema.ts';
 
 type Metric = 'errors' | 'warnings' | 'infos' | 'newIssues';
 
@@ -37,19 +38,15 @@ export function chosenGate({ name, limits = {} }: GateRequest): GateConfig | und
   throw new ReportFailure('gate', `unknown gate '${name}': known are ${GATES.map((gate) => gate.name).join(', ')}`);
 }
 
-interface GateSubject {
-  readonly execution: ReportHeader['execution'];
-  readonly bySeverity: Readonly<Record<Severity, number>>;
-  readonly baseline: BaselineCounts | undefined;
-  readonly notVerifiable: number;
-  /** True if the report lists only errors, so other counts are unknown. */
-  readonly errorsOnly: boolean;
-}
-
-export function evaluateGate(gate: GateConfig | undefined, subject: GateSubject): Gate {
+/** With `errorsOnly`, the other counts are unknown: throws ReportFailure ('gate') for a limit on them. */
+export function evaluateGate(
+  gate: GateConfig | undefined,
+  { execution, selection: { baseline } }: ReportHeader,
+  bySeverity: Readonly<Record<Severity, number>>,
+  errorsOnly: boolean,
+): Gate {
   if (gate === undefined) return { status: 'not-evaluated' };
   const { name, limits } = gate;
-  const { bySeverity, baseline, execution, errorsOnly, notVerifiable } = subject;
   const unknown = limits.find(({ metric }) => errorsOnly && (metric === 'warnings' || metric === 'infos'));
   if (unknown !== undefined)
     throw new ReportFailure('gate', `${unknown.metric} cannot be evaluated: the report lists errors only`);
@@ -58,6 +55,7 @@ export function evaluateGate(gate: GateConfig | undefined, subject: GateSubject)
   const counts = { errors, warnings, infos, newIssues: baseline?.newIssues ?? 0 };
   const violated = limits.filter(({ metric, max }) => counts[metric] > max);
   const parts = violated.map(({ metric, max, level }) => `${metric} ${counts[metric]} > ${max} (${level})`);
+  const notVerifiable = notVerifiableIn(baseline);
   if (notVerifiable > 0) parts.push(`${notVerifiable} baseline findings are not verifiable`);
   const failed = violated.some(({ level }) => level === 'fail');
   const status = failed ? 'failed' : violated.length > 0 ? 'warning' : 'passed';

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { renamed } from '../../../lib/toollint/compare/baseline.ts';
-import type { BaselineEntry } from '../../../lib/toollint/compare/baseline-file.ts';
+import { renamed, type BaselineEntry } from '../../../lib/toollint/compare/baseline.ts';
 import { doubtsIn } from '../../../lib/toollint/compare/comparison.ts';
 import { matchFindings } from '../../../lib/toollint/compare/finding-match.ts';
 import type { Hunk, SourceChanges } from '../../../lib/toollint/compare/source-changes.ts';
@@ -13,8 +12,8 @@ const entriesOf = (...findings: Finding[]) => findings.map((finding): BaselineEn
 
 function matched(before: Finding[], now: readonly Finding[], changes?: SourceChanges) {
   const entries = entriesOf(...before);
-  const { knownBy, missing } = matchFindings(entries, now, { changes });
-  const news = now.flatMap((_, index) => (knownBy[index] === undefined ? [index] : []));
+  const { known, missing } = matchFindings(entries, now, { changes });
+  const news = now.flatMap((finding, index) => (known.has(finding) ? [] : [index]));
   return {
     counts: [news.length, now.length - news.length, missing.length],
     news,
@@ -161,7 +160,7 @@ describe('matching', () => {
     const own = sampleFinding({ ruleId: 'PARSE-ERROR', severity: 'error' });
     assert.deepEqual(matched([own], [own]).counts, [1, 0, 1]);
     const accepted = [{ finding: own, accepted: { reason: 'a fixture' } }];
-    assert.equal(matchFindings(accepted, [own]).knownBy[0]?.entry, accepted[0]);
+    assert.equal(matchFindings(accepted, [own]).known.get(own)?.entry, accepted[0]);
     assert.deepEqual(matchFindings([...accepted, { finding: own }], [own, own]).missing, []);
   });
 });

@@ -41,6 +41,12 @@ describe('merging reports', () => {
     assert.deepEqual(merged(told({ a: 'A.' }), told({ b: 'B.' })).tool, { name: 'toollint', version: '1.0.0', rules });
   });
 
+  it('keeps the counts of suppressed results', () => {
+    const hiding = (count: number) => (report: Report) => Object.assign(report.summary, { suppressed: count });
+    const { summary } = merged(shard('a.ts', [1], hiding(2)), shard('b.ts', [1], hiding(1)), shard('c.ts', [1]));
+    assert.equal((summary as { suppressed?: number }).suppressed, 3);
+  });
+
   it('returns a single report unchanged, with its gate and selection', () => {
     const one = shard('a.ts', [1], (r) => {
       r.gate = { status: 'passed', name: 'own' };
