@@ -346,6 +346,14 @@ describe('sendEvents with a journal', () => {
     assert.deepEqual(await kinds(sendEvents([], options)), []);
   });
 
+  it('keeps an event in the journal if the gateway refuses its producer', async () => {
+    gateway.next(401, 403, 'PRODUCER_DISABLED', 'TYPE_NOT_ALLOWED');
+    const refused = sendEvents(events('a', 4), { ...options, concurrency: 1 });
+    assert.deepEqual(await kinds(refused), Array(4).fill('refused'));
+    assert.deepEqual(await kinds(sendEvents([], options)), Array(3).fill('accepted'));
+    assert.deepEqual(await kinds(sendEvents([], options)), []);
+  });
+
   it('sends nothing that is not in its journal', async () => {
     const results = sendEvents([event('a')], { ...options, journal: join(folder, 'absent', 'journal') });
     await assert.rejects(kinds(results), { code: 'ENOENT' });
