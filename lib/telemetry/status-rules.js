@@ -86,70 +86,77 @@ const awayParts = () =>
   Object.entries(now.ready.reasons ?? {})
     .map(([part, reason]) => `${part} of the queue is unavailable: ${inWords(reason)}`)
     .join('; part ');
-const when = (condition) => level(condition);
 /** The program, `gateway` or `consumer`, and the last answer of `health/ready`. */
 export const now = { program: undefined, ready: undefined };
+const is = (program) => now.program === program;
+/** The worst first. Each has its alert, its word, its sentence, and its level while it holds. */
 const RULES = {
   queue: [
     'IngestQueueUnavailable',
     'REFUSING',
     () => `${because(now.ready)}. Producers get 503 and send again.`,
-    () => when(now.ready.status !== 'ready'),
+    () => level(is('gateway') && now.ready.status !== 'ready'),
   ],
   self: [
     'IngestConsumerNotReady',
     'NOT LANDING',
     () => `${because(now.ready)}.${waiting()}`,
-    () => when(now.ready.status !== 'ready'),
+    () => level(is('consumer') && now.ready.status !== 'ready'),
   ],
   replicas: [
     'IngestReplicasMissing',
     'REFUSING',
     () =>
       `${latest('replicas')} of ${latest('wanted')} required replicas of Redis are connected, so producers get 503.`,
-    () => when(reported('replicas') < latest('wanted')),
+    () => level(reported('replicas') < latest('wanted')),
   ],
   refusing: [
     'IngestServerErrors',
     'REFUSING',
     () => `${text(percent, refused())} of the requests are refused, most with ${commonest()}.`,
-    () => when(refused() > 0.5),
+    () => level(refused() > 0.5),
   ],
   consumers: [
     'IngestNoConsumer',
     'NOT LANDING',
     () => `No consumer is running.${waiting()}`,
-    () => when(reported('consumers') === 0),
+    () => level(is('gateway') && reported('consumers') === 0),
   ],
   warehouse: [
     'IngestWarehouseUnavailable',
     'WAREHOUSE DOWN',
     () => `The warehouse does not answer.${nothingLands() ? ' No event lands.' : ''}${waiting()}`,
-    () => when(latest('warehouse') === 0),
+    () => level(latest('warehouse') === 0),
   ],
   landing: [
     'IngestNothingLands',
     'NOT LANDING',
     () => `No event has landed for ${seconds()} seconds.${waiting()}`,
-    () => when(nothingLands()),
+    () => level(nothingLands()),
   ],
   partition: [
     'IngestPartitionUnavailable',
     'PARTLY DOWN',
     () => `Part ${awayParts()}.`,
-    () => when(now.ready.unavailable),
+    () => level(now.ready.unavailable),
   ],
   full: [
     'IngestQueueMemoryFull',
     'NEARLY FULL',
     () => `Redis uses ${text(percent, full())} of its memory. When it is full, producers get 503.`,
-    () => when(full() > 0.9),
+    () => level(full() > 0.9),
   ],
   errors: [
     'IngestServerErrors',
     'ERRORS',
     () => `${text(percent, failing())} of the requests fail, most with ${commonest()}.`,
     () => level(failing() > 0.0144, failing() > 0.001),
+  ],
+  list: [
+    'IngestCrlExpires',
+    'LIST EXPIRES',
+    () => 'The revocation list is due within a day. Then every producer is refused.',
+    () => level(latest('expiry crl') < 86400),
   ],
   latency: [
     'IngestLatencyHigh',
@@ -184,12 +191,6 @@ const RULES = {
     () => 'Changed files were refused. The last good ones stay in use.',
     () => level(false, latest('reloaded') === 0),
   ],
-  list: [
-    'IngestCrlExpires',
-    'LIST EXPIRES',
-    () => 'The revocation list is due within a day. Then every producer is refused.',
-    () => when(latest('expiry crl') < 86400),
-  ],
   certificate: [
     'IngestCertificateExpires',
     'CERTIFICATE EXPIRES',
@@ -197,26 +198,6 @@ const RULES = {
       `The TLS file ${soonest()?.slice(7)} expires in ${count(Math.max(0, Math.floor(latest(soonest()) / 86400)), 'day')}.`,
     () => level(false, soonest() !== undefined && soonest() !== 'expiry crl'),
   ],
-};
-const OF = {
-  gateway: [
-    'queue',
-    'replicas',
-    'refusing',
-    'consumers',
-    'warehouse',
-    'landing',
-    'partition',
-    'full',
-    'errors',
-    'list',
-    'latency',
-    'behind',
-    'mistakes',
-    'files',
-    'certificate',
-  ],
-  consumer: ['self', 'warehouse', 'landing', 'partition', 'full', 'behind', 'quarantine', 'files'],
 };
 /** Consequences, which the page does not list beside their causes. */
 const CONSEQUENCES = {
@@ -229,7 +210,9 @@ const CONSEQUENCES = {
 };
 /** The rules that hold now, the worst first. */
 export function problems() {
-  const found = OF[now.program].map((name) => [name, RULES[name][3]()]).filter(([, level]) => level);
+  const found = Object.keys(RULES)
+    .map((name) => [name, RULES[name][3]()])
+    .filter(([, level]) => level);
   const consequences = found.flatMap(([name]) => CONSEQUENCES[name] ?? []);
   return ['bad', 'warn'].flatMap((level) =>
     found
