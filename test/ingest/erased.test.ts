@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { erasedBody, isErased, namesIn } from '../../lib/ingest/erased.ts';
+import { erasedBody, isErased } from '../../lib/ingest/erased.ts';
 import { parseEvent } from '../../lib/ingest/event.ts';
 
 describe('the body of an erased event', () => {
@@ -35,14 +35,4 @@ describe('the body of an erased event', () => {
     ])
       for (const form of [body, Buffer.from(body)]) assert.equal(isErased(form), false, body);
   });
-});
-
-it('the names in a body are read if they are strings', () => {
-  for (const [body, id, type] of [
-    ['{"id":"a","type":"t","more":1}', 'a', 't'],
-    ['{"id":"a"}', 'a', undefined],
-    ['{"type":"not a type"}', undefined, 'not a type'],
-    ...['{"id":1,"type":["t"]}', '["id"]', '"id"', '7', 'null', '{"id":"a",', ''].map((other) => [other] as const),
-  ] as const)
-    assert.deepEqual(namesIn(Buffer.from(body)), { id, type }, body);
 });

@@ -1,17 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { RETENTION_MS } from '../../lib/ingest/queue.ts';
-import { reasonCode } from '../../lib/ingest/warehouse-admin.ts';
-import {
-  originalText,
-  quarantineRowName,
-  PRUNE_AGE_MS_MIN,
-  storableText,
-  unfitness,
-  type Column,
-  type QuarantinedEvent,
-} from '../../lib/ingest/warehouse.ts';
+import { originalText, quarantineRowName, storableText, type QuarantinedEvent } from '../../lib/ingest/warehouse.ts';
 
 describe('the name of a quarantine row', () => {
   const named = (more: Partial<QuarantinedEvent>): string =>
@@ -39,41 +29,3 @@ it('a name in the quarantine holds no NUL, and is restored exactly', () => {
     { numRuns: 1_000 },
   );
 });
-
-it('the code of a quarantine reason is the text before its first colon', () => {
-  assert.equal(reasonCode('invalid_event: /id must be a string: 1 to 256'), 'invalid_event');
-  assert.equal(reasonCode('id_conflict'), 'id_conflict');
-  assert.equal(reasonCode(''), '');
-});
-
-describe('tables of a later program', () => {
-  const TABLES = {
-    events: ['id', 'type', 'producer', 'accepted_at', 'landed_at', 'body', 'traceparent'],
-    events_quarantine: ['entry', 'id', 'producer', 'reason', 'accepted_at', 'quarantined_at', 'body', 'traceparent'],
-  };
-  const COLUMNS: readonly Column[] = Object.entries(TABLES).flatMap(([table, names]) =>
-    names.map((name) => ({ table, name, required: true })),
-  );
-
-  it('fit if they have the columns of this one, in any order, and optional others', () => {
-    assert.equal(unfitness(COLUMNS), undefined);
-    const more = ['events', 'events_quarantine', 'other'].map((table) => ({ table, name: 'more', required: false }));
-    assert.equal(unfitness([...COLUMNS, ...more].reverse()), undefined);
-    assert.equal(unfitness([...COLUMNS, { table: 'other', name: 'more', required: true }]), undefined);
-  });
-
-  for (const { table, name } of COLUMNS)
-    it(`do not fit without ${table}.${name}, whatever other tables have`, () => {
-      const others = COLUMNS.filter((column) => column.table !== table || column.name !== name);
-      assert.equal(unfitness(others), `${table} has no column ${name}`);
-      assert.equal(unfitness([...others, { table: 'other', name, required: false }]), `${table} has no column ${name}`);
-    });
-
-  it('do not fit if they require a value that this one does not know', () => {
-    for (const table of Object.keys(TABLES))
-      assert.equal(unfitness([...COLUMNS, { table, name: 'more', required: true }]), `${table}.more may not be null`);
-  });
-});
-
-it('the warehouse keeps an event at least twice as long as the queue', () =>
-  assert.equal(PRUNE_AGE_MS_MIN, 2 * RETENTION_MS));

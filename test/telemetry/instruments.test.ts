@@ -1,32 +1,13 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { Registry } from 'prom-client';
-import { CounterFamily, Gauge, HistogramFamily } from '../../lib/telemetry/instruments.ts';
+import { Gauge, HistogramFamily } from '../../lib/telemetry/instruments.ts';
 import { VirtualClock } from '../support/virtual-clock.ts';
 
 const samplesOf = async (registry: Registry): Promise<readonly string[]> =>
   (await registry.metrics()).split('\n').filter((line) => line !== '' && !line.startsWith('#'));
 
 describe('the instruments', () => {
-  it('count from 0, by one or by a number, for each combination of labels', async () => {
-    const registry = new Registry();
-    const family = new CounterFamily(registry, 'c_total', 'C.');
-    family.counter({ of: 'a' }).add();
-    family.counter({ of: 'a' }).add(4);
-    family.counter({ of: 'b' });
-    assert.deepEqual(await samplesOf(registry), ['c_total{of="a"} 5', 'c_total{of="b"} 0']);
-  });
-
-  it('read a gauge from its owner at each scrape', async () => {
-    const registry = new Registry();
-    const gauge = new Gauge(registry, 'g', 'G.');
-    assert.deepEqual(await samplesOf(registry), []);
-    let value = 1;
-    gauge.read(() => (value += 1));
-    assert.deepEqual(await samplesOf(registry), ['g 2']);
-    assert.deepEqual(await samplesOf(registry), ['g 3']);
-  });
-
   it('probe only while somebody scrapes, every five seconds at most, and call a slow probe a failed one', async () => {
     const registry = new Registry();
     const clock = new VirtualClock();
