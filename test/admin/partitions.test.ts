@@ -146,6 +146,7 @@ function describeAdmin(topologyName: string, open: () => Promise<Topology>, tags
       for (const [stream, server] of await topology.streams())
         await server.command('XADD', stream, '*', 'producer', 'shop', 'body', secret);
       const copies = 1 + (await topology.streams()).length;
+      await eventually('the copies are refused', async () => (await store.quarantine()).length === copies - 1);
       const { queue: erased, warehouse } = await admin.json<{ queue: number; warehouse: number }>(
         0,
         'erase',

@@ -117,12 +117,13 @@ describe('the settings of ingest-admin', () => {
     ] as const)
       assert.equal(missing(env, line), keys, line);
     const queueOnly = new Admin(redis, { uri: '' });
-    const { queue, warehouse } = await queueOnly.json<Status>(0, 'status');
-    assert.deepEqual([queue?.partitions.length, warehouse], [1, undefined]);
+    const status = await queueOnly.run('status', '--json');
+    const { queue, warehouse } = JSON.parse(status.out) as Status;
+    assert.deepEqual([status.code, queue?.partitions.length, warehouse], [0, 1, undefined]);
     const refused = await queueOnly.run('reconcile');
     assert.deepEqual([refused.code, /INGEST_WAREHOUSE_URI: is required/.test(refused.err)], [2, true]);
-    const warehouseOnly = new Admin({ uri: '' }, store);
-    assert.equal((await warehouseOnly.json<Status>(0, 'status')).queue, undefined);
+    const withoutQueue = await new Admin({ uri: '' }, store).run('status', '--json');
+    assert.deepEqual([withoutQueue.code, (JSON.parse(withoutQueue.out) as Status).queue], [0, undefined]);
   });
 
   it('include the number of required replicas, which status shows beside those that are connected', async () => {
@@ -131,7 +132,9 @@ describe('the settings of ingest-admin', () => {
       String(await redis.command('INFO', 'replication')).includes('state=online'),
     );
     const admin = new Admin(redis, { uri: '' }, { INGEST_QUEUE_REPLICAS: '2' });
-    const { queue } = await admin.json<{ queue: { servers: ServerStatus[]; replicasRequired: number } }>(0, 'status');
+    const { queue } = JSON.parse((await admin.run('status', '--json')).out) as {
+      queue: { servers: ServerStatus[]; replicasRequired: number };
+    };
     const [{ role, port, copies } = assert.fail()] = queue.servers;
     assert.deepEqual([role, port, copies.length, queue.replicasRequired], ['master', redis.port, 1, 2]);
     assert.deepEqual([copies[0]?.address, copies[0]?.state], [`127.0.0.1:${replica.port}`, 'online']);
