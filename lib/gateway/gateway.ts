@@ -203,10 +203,8 @@ export class Gateway {
 
   /** Uses new TLS material and closes the connections of clients that are no longer trusted. */
   replaceTls(material: TlsMaterial): void {
-    const trustChanged = material.trustDigest !== this.#material.trustDigest;
     this.#material = material;
     this.#server.replaceTls(material.context);
-    if (!trustChanged) return;
     const closed = this.#authority.replaceTrust(material.trust, this.#server.connections);
     if (closed.length === 0) return;
     const addresses = [...new Set(closed.map(({ address }) => address))].slice(0, ADDRESSES_NAMED_MAX);

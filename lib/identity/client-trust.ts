@@ -55,9 +55,9 @@ export class ClientTrust {
    */
   #chainUntilMs(certificate: X509Certificate, nowMs: number, depth: number): number {
     const endMs = isCurrent(certificate, nowMs) && depth > 0 ? certificate.validToDate.getTime() : 0;
+    if (endMs === 0 || this.#isRoot(certificate)) return endMs;
     const issuers = this.#issuersOf(certificate);
-    const isComplete = this.#isRoot(certificate) || (issuers.length === 0 && this.#lists.length === 0);
-    if (isComplete || endMs === 0) return endMs;
+    if (issuers.length === 0 && this.#lists.length === 0) return endMs;
     const chains = issuers.map((issuer) =>
       Math.min(this.#listUntilMs(certificate, issuer), this.#chainUntilMs(issuer, nowMs, depth - 1)),
     );
@@ -111,12 +111,12 @@ const verified = new Map<string, boolean>();
 
 /** False for an authority that issued itself, because its chain ends there. */
 function isIssuedBy(certificate: X509Certificate, issuer: X509Certificate): boolean {
-  if (certificate.fingerprint256 === issuer.fingerprint256 || !certificate.checkIssued(issuer)) return false;
+  if (certificate.fingerprint256 === issuer.fingerprint256) return false;
   const pair = certificate.fingerprint256 + issuer.fingerprint256;
   const known = verified.get(pair);
   if (known !== undefined) return known;
   if (verified.size >= PAIRS_MAX) verified.clear();
-  const isVerified = certificate.verify(issuer.publicKey);
+  const isVerified = certificate.checkIssued(issuer) && certificate.verify(issuer.publicKey);
   verified.set(pair, isVerified);
   return isVerified;
 }

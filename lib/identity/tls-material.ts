@@ -2,7 +2,7 @@
 //
 // Invariant: the material in use includes every configured file. A reload without the revocation list is refused,
 // because revoked certificates would be accepted again.
-import { createPrivateKey, hash, X509Certificate } from 'node:crypto';
+import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { createSecureContext, type SecureContextOptions } from 'node:tls';
 import { ClientTrust } from './client-trust.ts';
@@ -25,8 +25,6 @@ export interface TlsFiles {
 export interface TlsMaterial {
   readonly context: SecureContextOptions;
   readonly trust: ClientTrust;
-  /** Two materials with the same digest trust the same clients. */
-  readonly trustDigest: string;
   /** Tells that the server certificate has expired, or that no authority is usable. */
   readonly expired: string | undefined;
   /** Authorities and lists that do not work now, beside others that do. */
@@ -72,7 +70,7 @@ export async function loadTlsMaterial(files: TlsFiles, nowMs: number): Promise<T
     usable(files, 'clientCrl', () => readRevocationList(pem, authorities.certificates)),
   );
   const trust = new ClientTrust(authorities.certificates, lists);
-  const faults = await trialFaults({ cert, key, lists, authorities: trust.authorities }, nowMs);
+  const faults = await trialFaults(context, trust.authorities, lists, nowMs);
   const texts = faults.map((fault) => faultText(fault, files, trust.authorities));
   const broken = faults.findIndex(({ code }) => !INTENDED.has(code));
   if (broken >= 0) throw refused(texts[broken] ?? '');
@@ -83,7 +81,6 @@ export async function loadTlsMaterial(files: TlsFiles, nowMs: number): Promise<T
     trust,
     warnings: noneLeft === undefined ? [...texts, ...sharedNames(files, trust.authorities)] : [],
     expired: earliest(own.certificates) < nowMs ? `${place(files, 'cert')}: it has expired` : noneLeft,
-    trustDigest: hash('sha256', JSON.stringify([ca, listBlocks])),
     expiry: [
       { file: 'cert', atMs: earliest(own.certificates) },
       { file: 'client_ca', atMs: earliest(trust.authorities) },

@@ -6,8 +6,16 @@
 // memory. The certificate of the server is the real one.
 import { generateKeyPairSync, sign, type KeyObject, type X509Certificate } from 'node:crypto';
 import { duplexPair } from 'node:stream';
-import { connect, createServer, type ConnectionOptions, type Server, type TLSSocket } from 'node:tls';
+import {
+  connect,
+  createServer,
+  type ConnectionOptions,
+  type SecureContextOptions,
+  type Server,
+  type TLSSocket,
+} from 'node:tls';
 import { errno } from '../process/env.ts';
+import type { RevocationList } from './revocation-list.ts';
 import { der, derOf, elements, inside, signedParts, TAG, type Element } from './der.ts';
 
 /** OpenSSL's name for the reason why it refuses the server certificate, or what the authority signed. */
@@ -15,14 +23,6 @@ export interface TrialFault {
   /** `undefined` for the server certificate. */
   readonly authority: X509Certificate | undefined;
   readonly code: string;
-}
-
-export interface TrialFiles {
-  readonly cert: string;
-  readonly key: string;
-  readonly authorities: readonly X509Certificate[];
-  /** Lists in PEM format, each with the authority that signed it. */
-  readonly lists: readonly { readonly pem: string; readonly authority: X509Certificate }[];
 }
 
 type Keys = Readonly<Record<'publicKey' | 'privateKey', KeyObject>>;
@@ -42,8 +42,12 @@ const newKeys = (): Keys => generateKeyPairSync('ec', { namedCurve: 'P-256' });
 const spki = ({ publicKey }: Pick<Keys, 'publicKey'>): Buffer => publicKey.export({ type: 'spki', format: 'der' });
 
 /** Returns the faults that OpenSSL finds: one in the server certificate, or those of authorities. */
-export async function trialFaults(files: TrialFiles, nowMs: number): Promise<TrialFault[]> {
-  const { cert, key, authorities, lists } = files;
+export async function trialFaults(
+  { cert, key }: SecureContextOptions,
+  authorities: readonly X509Certificate[],
+  lists: readonly RevocationList[],
+  nowMs: number,
+): Promise<TrialFault[]> {
   const { ofServer } = await verdicts(createServer({ cert, key }), { ca: cert, allowPartialTrustChain: true });
   if (ofServer !== undefined && ofServer !== 'CERT_HAS_EXPIRED') return [{ authority: undefined, code: ofServer }];
   const keys = new Map<string, Keys>();

@@ -36,18 +36,16 @@ export class LogOutput {
       this.#bytes -= this.#waiting.splice(1, 1)[0]?.length ?? 0;
       this.#lost += 1;
     }
-    if (this.#retry === undefined) this.#send();
+    if (this.#retry === undefined) this.#sendAgain();
   }
 
-  #send(): void {
-    this.#retry = undefined;
-    if (this.#sent()) return;
-    this.#retry = this.#clock.after(RETRY_MS, () => this.#send());
-    this.#retry.unref();
+  #sendAgain(): void {
+    this.#retry = this.#send() ? undefined : this.#clock.after(RETRY_MS, () => this.#sendAgain());
+    this.#retry?.unref();
   }
 
   /** Writes as much as the reader takes. Returns true if nothing waits. */
-  #sent(): boolean {
+  #send(): boolean {
     for (let line = this.#waiting[0]; line !== undefined; line = this.#waiting[0]) {
       try {
         const count = writeSync(this.#fd, line);
@@ -79,7 +77,7 @@ export class LogOutput {
   #flush(): void {
     const untilMs = this.#clock.ms() + EXIT_FLUSH_MS;
     const sleeper = new Int32Array(new SharedArrayBuffer(4));
-    while (!this.#sent() && this.#clock.ms() < untilMs) Atomics.wait(sleeper, 0, 0, 5);
+    while (!this.#send() && this.#clock.ms() < untilMs) Atomics.wait(sleeper, 0, 0, 5);
   }
 }
 

@@ -1,11 +1,6 @@
-// Parses INGEST_QUEUE_URI: one server, a master that Sentinel watches, a Redis Cluster, or two queues (RFC 014).
-//
-//   redis://[user:password@]host:port[/db]
-//   redis+sentinel://[user:password@]s1:26379,s2:26379/<master name>[?db=N]     user and password of the master
-//   redis+cluster://[user:password@]h1:p1,h2:p2                                 some of the nodes
-//   dispatcher://[user:password@]a:p1,b:p2                                      two servers, or one server twice
-//
-// With `rediss` and `dispatchers`, all connections use TLS, including those to sentinels and nodes.
+// Parses INGEST_QUEUE_URI: one server, a master that Sentinel watches, some nodes of a Redis Cluster, or two queues
+// (RFC 014), perhaps of one server. With `rediss` and `dispatchers`, all connections use TLS, including those to
+// sentinels and nodes.
 import type { Settings } from './env.ts';
 import { listUri } from './uri.ts';
 

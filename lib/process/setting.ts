@@ -34,56 +34,49 @@ export const uri = (
   required: readonly Program[],
 ): UriSetting => ({ programs, schemes, required });
 
+const setting = <V>(
+  programs: readonly Program[],
+  fallback: V,
+  expected: string,
+  parse: (text: string) => V | undefined,
+): PlainSetting<V> => ({ programs, default: fallback, expected, parse });
+
 /** A whole number. A key that ends in `_MS`, `_BYTES` or `_BYTES_MAX` names its unit. */
 export const integer = <D extends number | undefined>(
   programs: readonly Program[],
   fallback: D,
   [min, max]: readonly [number, number],
-): PlainSetting<number | D> => ({
-  programs,
-  default: fallback,
-  expected: `a whole number from ${min} to ${max}`,
-  parse: (text) => (/^\d{1,15}$/.test(text) && min <= Number(text) && Number(text) <= max ? Number(text) : undefined),
-});
+): PlainSetting<number | D> =>
+  setting<number | D>(programs, fallback, `a whole number from ${min} to ${max}`, (text) =>
+    /^\d{1,15}$/.test(text) && min <= Number(text) && Number(text) <= max ? Number(text) : undefined,
+  );
 
 export const choice = <const T extends string>(
   programs: readonly Program[],
   choices: readonly T[],
   fallback: NoInfer<T>,
-): PlainSetting<T> => ({
-  programs,
-  default: fallback,
-  expected: `one of ${choices.join(', ')}`,
-  parse: (text) => choices.find((one) => one === text),
-});
+): PlainSetting<T> =>
+  setting<T>(programs, fallback, `one of ${choices.join(', ')}`, (text) => choices.find((one) => one === text));
 
-export const flag = (programs: readonly Program[]): PlainSetting<boolean> => ({
-  programs,
-  default: false,
-  expected: '1 or 0',
-  parse: (text) => (text === '1' || text === '0' ? text === '1' : undefined),
-});
+export const flag = (programs: readonly Program[]): PlainSetting<boolean> =>
+  setting(programs, false, '1 or 0', (text) => (text === '1' || text === '0' ? text === '1' : undefined));
 
 /** Any text that is not empty. The program's config.ts checks everything else. */
 export const text = <D extends string | undefined>(
   programs: readonly Program[],
   fallback: D,
-): PlainSetting<string | D> => ({
-  programs,
-  default: fallback,
-  expected: 'a text',
-  parse: (given) => given,
-});
+): PlainSetting<string | D> => setting<string | D>(programs, fallback, 'a text', (given) => given);
 
 export const address = <D extends BindAddress | undefined>(
   programs: readonly Program[],
   fallback: D,
-): PlainSetting<BindAddress | D> => ({
-  programs,
-  default: fallback,
-  expected: 'host:port or [v6-address]:port, with a port from 0 to 65535',
-  parse: addressOf,
-});
+): PlainSetting<BindAddress | D> =>
+  setting<BindAddress | D>(
+    programs,
+    fallback,
+    'host:port or [v6-address]:port, with a port from 0 to 65535',
+    addressOf,
+  );
 
 /** Parses `host:port` or `[v6]:port`. The host is required. */
 function addressOf(text: string): BindAddress | undefined {

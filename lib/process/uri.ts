@@ -30,18 +30,15 @@ const SQLITE = 'sqlite:';
 
 /** Returns the mistake in a URI that must have one of `schemes`, or undefined if there is none. */
 export function uriFault(value: string, schemes: readonly string[]): string | undefined {
-  // Drivers stop parsing at a blank, and their errors would show the text before it, perhaps half of a password.
-  if (/\s/.test(value)) return 'expected no blank: in a user, a password or a path it is written %20';
   const scheme = schemes.find((name) => value.startsWith(name));
   const isSqlite = scheme === SQLITE && value.length > scheme.length;
-  if (scheme !== undefined && !isSqlite && isCut(value))
-    return 'expected user and password to be percent-encoded: # is written %23, / %2F and ? %3F';
+  // Drivers stop parsing at a blank, and their errors would show the text before it, perhaps half of a password.
+  if (/\s/.test(value) || (scheme !== undefined && !isSqlite && isCut(value))) return NOT_ENCODED;
   const hosts = scheme === undefined || isSqlite ? undefined : listUri(value)?.hosts;
   if (hosts !== undefined && hosts.length > 1 && !/^[a-z]+\+|^dispatcher/.test(value))
     return isPostgres(value) ? ONE_HOST : SEVERAL_HOSTS;
   if (hosts === undefined && !isSqlite) return expectedUri(schemes);
-  if (!isPercentEncoded(value))
-    return 'expected user, password and path to be percent-encoded: a % itself is written %25';
+  if (!isPercentEncoded(value)) return NOT_ENCODED;
   return isPostgres(value) ? postgresFault(new URL(value)) : undefined;
 }
 
@@ -52,6 +49,8 @@ export function uriFault(value: string, schemes: readonly string[]): string | un
 const isCut = (uri: string): boolean => /^[^/]*\/\/[^#/?]*[#/?].*@/.test(uri);
 
 const isPostgres = (uri: string): boolean => /^postgres(?:ql)?:/.test(uri);
+const NOT_ENCODED =
+  'expected user, password and path to be percent-encoded: a blank is written %20, # %23, % %25, / %2F and ? %3F';
 const SEVERAL_HOSTS = 'expected one host: several are for redis+sentinel://, redis+cluster:// and dispatcher://';
 const ONE_HOST = 'expected one host: several hosts are not supported';
 

@@ -85,19 +85,6 @@ describe('TLS material', () => {
       assert.deepEqual([judged(material, good), judged(material, second)], ['trusted', 'trusted'], label);
     }
   });
-
-  it('has a digest of the authorities and lists, but not of the server certificate', async () => {
-    const first = await load(FILES);
-    const digests = [
-      { ...FILES, clientCa: write('both.pem', root.certificate + second.certificate) },
-      await withList(root.revocationList([])),
-    ].map(async (files) => (await load(files)).trustDigest);
-    const all = [first.trustDigest, ...(await Promise.all(digests))];
-    assert.equal(new Set(all).size, 3);
-    for (const digest of all) assert.match(digest, /^[0-9a-f]{64}$/);
-    const other = { cert: write('other.pem', earlier.certificate), key: write('other-key.pem', earlier.key) };
-    assert.equal((await load({ ...FILES, ...other })).trustDigest, first.trustDigest);
-  });
 });
 
 describe('unusable TLS files are refused', () => {

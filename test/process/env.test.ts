@@ -233,13 +233,19 @@ describe('a URI', () => {
   it('with a blank is a problem that shows no password', () => {
     const queue = ['redis://u:first second@h', 'redis://a redis://u:secret@b', ' redis://u:first second@h'];
     for (const value of [...queue, 'redis://h/0 1', 'redis://u:first\tsecond@h'])
-      assert.match(uri({ INGEST_QUEUE_URI: value })[1].join('\n'), /^INGEST_QUEUE_URI="\*\*\*": expected no blank.*$/);
+      assert.match(
+        uri({ INGEST_QUEUE_URI: value })[1].join('\n'),
+        /^INGEST_QUEUE_URI="\*\*\*": expected .*percent-encoded/,
+      );
     for (const [value, masked] of [
       ['postgres://u:first second@h/db', '***'],
       ['sqlite:/var/first second.db', 'sqlite:/var/first second.db'],
     ] as const) {
       const [, [problem]] = uri({ INGEST_QUEUE_URI: 'redis://h', INGEST_WAREHOUSE_URI: value }, 'INGEST_WAREHOUSE_URI');
-      assert.ok(problem?.startsWith(`INGEST_WAREHOUSE_URI="${masked}": expected no blank`), String(problem));
+      assert.ok(
+        problem?.startsWith(`INGEST_WAREHOUSE_URI="${masked}": expected user, password and path to be percent-encoded`),
+        String(problem),
+      );
     }
   });
 
@@ -303,7 +309,7 @@ describe('a URI', () => {
         const environment = { INGEST_QUEUE_URI: 'redis://h', [key]: `${start}:${password}@host:6379/main` };
         const [value, [problem = '', ...others]] = uri(environment, key);
         assert.deepEqual([value, others], [undefined, []]);
-        assert.match(problem, /: expected .*percent-encoded: # is written %23, \/ %2F and \? %3F$/);
+        assert.match(problem, /: expected .*percent-encoded.* # %23.*\/ %2F and \? %3F$/);
         assert.doesNotMatch(problem, /12|34|ab|cd/, start);
       }
   });
@@ -311,7 +317,7 @@ describe('a URI', () => {
   it('with a % that is not part of an escape is a problem that explains the encoding', () => {
     const [value, problems] = uri({ INGEST_QUEUE_URI: 'redis://user:50%er@host' });
     assert.equal(value, undefined);
-    assert.match(problems.join(), /^INGEST_QUEUE_URI="redis:\/\/user:\*\*\*@host": expected .*%25$/);
+    assert.match(problems.join(), /^INGEST_QUEUE_URI="redis:\/\/user:\*\*\*@host": expected .*%25/);
   });
 
   it('is masked without its password and query', () => {
