@@ -81,8 +81,10 @@ it("the outbox of the producers' page sends each event once and keeps refused ev
   );
 
   await put('shop-later');
-  gateway.next('unavailable', 'shed', 'unavailable');
-  assert.equal(await sendOutbox(uri, client), 0);
+  for (const refusals of [['unavailable', 'shed', 'unavailable'], [401], [403], ['PRODUCER_DISABLED']] as const) {
+    gateway.next(...refusals);
+    assert.equal(await sendOutbox(uri, client), 0);
+  }
   assert.equal(await sendOutbox(uri, client), 1);
   await client.close();
 });
