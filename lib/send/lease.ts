@@ -44,7 +44,10 @@ export class Lease {
       });
       if (file !== undefined) {
         const lease = new Lease(path, file, holder);
-        await lease.#write();
+        await lease.#write().catch(async (cause: unknown) => {
+          await lease.release();
+          throw cause;
+        });
         lease.#timer = clock.every(HEARTBEAT_MS, () => {
           // If the write fails, this heartbeat is skipped.
           lease.#beating = lease.#beating.then(() => lease.#write()).catch(() => undefined);

@@ -225,23 +225,34 @@ describe('a journal', () => {
     assert.deepEqual(await leftIn(path), ['kept', 'after']);
   });
 
+  // Past the limit, a write is cut off as on a full disk. Without a listener, the signal would end the process.
+  const limitFiles = (bytes: number | 'unlimited') =>
+    execFileSync('prlimit', ['--pid', String(process.pid), `--fsize=${bytes}:`]);
+  process.on('SIGXFSZ', () => undefined);
+
   it('rejects put while the disk is full, and accepts events again afterwards', async () => {
     const path = newPath();
     const journal = await Journal.open(path, SYSTEM);
     await journal.put(Buffer.from('a'));
-    // Past the limit, a write is cut off as on a full disk. Without a listener, the signal would end the process.
-    const limit = (bytes: number | 'unlimited') =>
-      execFileSync('prlimit', ['--pid', String(process.pid), `--fsize=${bytes}:`]);
-    const ignored = (): void => undefined;
-    process.on('SIGXFSZ', ignored);
-    limit(statSync(path).size + 20);
+    limitFiles(statSync(path).size + 20);
     await Promise.all(['b', 'c'].map((body) => assert.rejects(journal.put(Buffer.from(body)), /EFBIG/)));
     await assert.rejects(journal.put(Buffer.from('d')), /EFBIG/);
-    limit('unlimited');
+    limitFiles('unlimited');
     await journal.put(Buffer.from('e'));
-    process.off('SIGXFSZ', ignored);
     await journal.close();
     assert.deepEqual(await leftIn(path), ['a', 'e']);
+  });
+
+  it('that cannot be opened on a full disk leaves no lock and no open file', async () => {
+    const path = newPath();
+    limitFiles(0);
+    await assert.rejects(Journal.open(path, SYSTEM), /EFBIG/);
+    limitFiles('unlimited');
+    assert.equal(existsSync(`${path}.lock`), false);
+    assert.deepEqual(
+      readdirSync('/proc/self/fd').filter((fd) => linkOf(fd)?.startsWith(path)),
+      [],
+    );
   });
 
   it('rejects every put after it was closed', async () => {
