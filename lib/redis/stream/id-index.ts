@@ -10,6 +10,8 @@ export const FIELD_CHARACTERS = 14;
 export const DIGEST_CHARACTERS = 8;
 const PRODUCERS_MAX = 4_096;
 const KEYED_BYTES = 4_096;
+/** With its length, node does not look up whether the algorithm has one, which takes 24 bytes of heap. */
+const OUTPUT = { outputEncoding: 'base64url', outputLength: 32 } as const;
 /** They differ from the beginning of every id, because ids contain no control characters. */
 const [PRODUCER, BODY] = ['\u0001', '\u0002'];
 
@@ -61,8 +63,8 @@ export class IdIndex {
   #hash(kind: string, input: string): string {
     const start = this.#keyBytes + this.#keyed.write(kind, this.#keyBytes);
     if (start + 3 * input.length > KEYED_BYTES)
-      return hash('sha256', this.#keyed.toString('latin1', 0, start) + input, 'base64url');
+      return hash('sha256', this.#keyed.toString('latin1', 0, start) + input, OUTPUT);
     const length = start + this.#keyed.write(input, start);
-    return hash('sha256', (this.#views[length] ??= this.#keyed.subarray(0, length)), 'base64url');
+    return hash('sha256', (this.#views[length] ??= this.#keyed.subarray(0, length)), OUTPUT);
   }
 }
