@@ -1,13 +1,10 @@
-// The consumer of one stream. Its loops run concurrently:
+// The consumer of one stream. Its loops run concurrently, and a step that fails is retried after a pause:
 //
 //   prepare ─▶ take in:  register ─▶ join ─▶ read ─▶ classify ─▶ check schemas, while the next read runs …
 //          └─▶ land:     land ─▶ acknowledge ─▶ land …       (LANDINGS_AT_ONCE loops)
 //
-// A step that fails because the queue or the warehouse is unavailable is retried after a pause.
-//
 // Invariant: an entry is acknowledged only after its row or its quarantine row is committed. Another replica claims
-// an entry that is unacknowledged for CLAIM_IDLE_MS. If both land it, the warehouse's primary key prevents a second
-// row.
+// an entry that is unacknowledged for CLAIM_IDLE_MS. If both land it, the primary key prevents a second row.
 import { GroupVanished, type Delivery, type QueueReader } from '../ingest/queue.ts';
 import { TablesDiffer, WarehouseMisconfigured, type Warehouse } from '../ingest/warehouse.ts';
 import { pauseMs } from '../process/backoff.ts';
@@ -72,13 +69,11 @@ export class Consumer {
   readonly #stop = new AbortController();
   readonly #failureLog: Throttled;
   readonly #migrationLog: Throttled;
-  readonly #troubles = new Map<Dependency, string>([['queue', NOT_JOINED]]);
+  readonly #troubles = new Map<Dependency, string>();
   /** Dependencies whose failure has been logged, but not their recovery. */
   readonly #loggedAway = new Set<Dependency>();
-  #prepared = false;
-  #placed = false;
-  #full = false;
-  #joined = false;
+  /** `full`: does not read, because `replicasMax` others do. */
+  #phase: 'preparing' | 'joining' | 'full' | 'reading' = 'preparing';
   /** True if the last read returned as many entries as it could, so that the queue probably has more. */
   #backlog = false;
   #hasRead = false;
@@ -100,29 +95,23 @@ export class Consumer {
 
   /** Why no events are landing; `undefined` if they are. */
   get trouble(): string | undefined {
-    if (this.#full) return FULL;
-    const troubles = [...this.#troubles.values()];
-    return troubles.find((trouble) => trouble !== NOT_JOINED) ?? troubles[0];
+    if (this.full) return FULL;
+    const [trouble = this.#phase === 'reading' ? undefined : NOT_JOINED] = this.#troubles.values();
+    return trouble;
   }
 
-  /** True if the tables are ready and the last step that needed the warehouse succeeded. */
-  get warehouseAnswers(): boolean {
-    return this.#prepared && !this.#troubles.has('warehouse');
+  /** True if the last step that needed the dependency succeeded, and the tables are ready. */
+  answers(dependency: Dependency): boolean {
+    return !this.#troubles.has(dependency) && (dependency === 'queue' || this.prepared);
   }
 
-  /** True if the last step that needed the queue succeeded. */
-  get queueAnswers(): boolean {
-    return (this.#troubles.get('queue') ?? NOT_JOINED) === NOT_JOINED;
-  }
-
-  /** True if this consumer does not read because `replicasMax` others do. */
   get full(): boolean {
-    return this.#full;
+    return this.#phase === 'full';
   }
 
   /** True once the tables are ready. Probes of the warehouse fail before that. */
   get prepared(): boolean {
-    return this.#prepared;
+    return this.#phase !== 'preparing';
   }
 
   get stopping(): boolean {
@@ -139,7 +128,7 @@ export class Consumer {
   async run(): Promise<void> {
     const waits = await this.#step('warehouse', () => this.#options.warehouse.prepare());
     if (this.stopping) return;
-    this.#prepared = true;
+    this.#phase = 'joining';
     this.#options.telemetry.log.info('the warehouse is ready');
     const landing = Array.from({ length: LANDINGS_AT_ONCE }, () => this.#land());
     await Promise.all([this.#migrateLater(waits), this.#takeIn(), ...landing]);
@@ -164,7 +153,7 @@ export class Consumer {
   async #takeIn(): Promise<void> {
     const underWay = new Set<Promise<void>>();
     while (!this.stopping) {
-      if (!this.#joined) {
+      if (this.#phase !== 'reading') {
         await Promise.all(underWay);
         await this.#step('queue', () => this.#join());
         continue;
@@ -200,8 +189,8 @@ export class Consumer {
     const { schemas, telemetry } = this.#options;
     const entered = classify(deliveries);
     const isChecked = (one: Entered): one is EnteredEvent => !isRejection(one) && schemas?.has(one) === true;
-    const checked = schemas === undefined ? [] : entered.filter(isChecked);
-    const others = checked.length === 0 ? entered : entered.filter((one) => !isChecked(one));
+    const checked = entered.filter(isChecked);
+    const others = entered.filter((one) => !isChecked(one));
     if (schemas !== undefined)
       telemetry.metrics.schemaEvents.unschematized.add(others.filter((one) => !isRejection(one)).length);
     this.#intake.add(others, max, this.#backlog, checked);
@@ -248,17 +237,17 @@ export class Consumer {
     const { reader, limits, telemetry, clock } = this.#options;
     const { replicasMax } = limits;
     const { log } = telemetry;
-    this.#placed ||= await reader.register(replicasMax);
-    if (this.#full === this.#placed) {
-      this.#full = !this.#placed;
-      if (this.#full)
+    if (!(await reader.register(replicasMax))) {
+      if (!this.full)
         log.warn({ replicasMax }, 'the stream is not read: INGEST_CONSUMER_REPLICAS_MAX other consumers read it');
-      else log.info('a place is free: reading the stream');
+      this.#phase = 'full';
+      return clock.sleep(PLACE_INTERVAL_MS, this.#stop.signal);
     }
-    if (this.#full) return clock.sleep(PLACE_INTERVAL_MS, this.#stop.signal);
+    if (this.full) log.info('a place is free: reading the stream');
     const made = await reader.join();
-    this.#joined = true;
+    this.#phase = 'reading';
     if (made) log.warn('created the consumer group at the beginning of the queue');
+    if (this.#troubles.size === 0) log.info('events are landing');
   }
 
   /** Retries `work` until it succeeds. Returns `undefined` if the group vanished or `stop` was called. */
@@ -288,7 +277,7 @@ export class Consumer {
     if (!this.#troubles.delete(needs)) return;
     const { log } = this.#options.telemetry;
     if (this.#loggedAway.delete(needs)) log.info(`the ${needs} is back`);
-    if (this.#troubles.size === 0) log.info('events are landing');
+    if (this.trouble === undefined) log.info('events are landing');
   }
 
   #failed(needs: Dependency, cause: unknown): void {
@@ -301,7 +290,7 @@ export class Consumer {
     this.#intake.settle();
     if (needs === 'queue') this.#intake.slow();
     if (cause instanceof GroupVanished) {
-      this.#joined = false;
+      this.#phase = 'joining';
       metrics.groupVanished.add();
       log.error('the stream or its consumer group is missing; creating it again at the beginning of the queue');
       return;

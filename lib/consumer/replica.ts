@@ -58,12 +58,12 @@ export class Replica {
     };
     const unready = (): string | undefined => trouble() ?? watch.warehouseTrouble;
     const reads = (partition: number): boolean =>
-      this.#readers[partition]?.state().available === true && consumers[partition]?.queueAnswers === true;
+      this.#readers[partition]?.state().available === true && consumers[partition]?.answers('queue') === true;
     metrics.ready.read(() => Number(!stopping() && unready() === undefined));
     metrics.warehouseAvailable.read(() =>
-      Number(consumers.every((consumer) => consumer.warehouseAnswers) && watch.warehouseTrouble === undefined),
+      Number(consumers.every((consumer) => consumer.answers('warehouse')) && watch.warehouseTrouble === undefined),
     );
-    metrics.queueAvailable.read(() => Number(consumers.some((consumer) => consumer.queueAnswers)));
+    metrics.queueAvailable.read(() => Number(consumers.some((consumer) => consumer.answers('queue'))));
     const ofEach = (value: (consumer: Consumer, partition: number) => boolean) => (): Sample[] =>
       consumers.map((consumer, partition) => ({ labels: { partition }, value: Number(value(consumer, partition)) }));
     metrics.queueUp.readEach(ofEach((_, partition) => reads(partition)));

@@ -24,71 +24,62 @@ export interface WatchOptions {
 
 export class Watch {
   readonly #options: WatchOptions;
-  readonly #warning: Throttled;
+  readonly #sizeWarning: Throttled;
   readonly #clockWarning: Throttled;
   #timer: Timer | undefined;
-  #warehouseTrouble: string | undefined;
-  /** When the current probe started; `undefined` between probes. */
-  #warehouseAskedMs: number | undefined;
-  #looking: Promise<void> | undefined;
+  #probing: Promise<void> | undefined;
+  /** Why the last probe failed; `undefined` if it succeeded. */
+  warehouseTrouble: string | undefined;
 
   constructor(options: WatchOptions) {
     this.#options = options;
-    this.#warning = new Throttled(options.clock, REPEAT_INTERVAL_MS);
+    this.#sizeWarning = new Throttled(options.clock, REPEAT_INTERVAL_MS);
     this.#clockWarning = new Throttled(options.clock, REPEAT_INTERVAL_MS);
   }
 
   start(): void {
     this.#timer ??= this.#options.clock.every(INTERVAL_MS, () => {
-      this.#lookAtQueue();
-      this.#looking ??= this.#lookAtWarehouse().finally(() => (this.#looking = undefined));
+      this.#warn();
+      if (this.#options.prepared()) this.#probing ??= this.#probe().finally(() => (this.#probing = undefined));
     });
-  }
-
-  /** Why the last probe failed; `undefined` if it succeeded. */
-  get warehouseTrouble(): string | undefined {
-    const waitedMs = this.#options.clock.ms() - (this.#warehouseAskedMs ?? Number.POSITIVE_INFINITY);
-    if (waitedMs > WAREHOUSE_ANSWER_MS) return 'the warehouse is unavailable: it does not answer';
-    return this.#warehouseTrouble;
   }
 
   async close(): Promise<void> {
     this.#timer?.close();
-    await this.#looking;
+    await this.#probing;
   }
 
-  #lookAtQueue(): void {
+  #warn(): void {
     const { queue, log } = this.#options;
     const skewS = queue.clockSkewSeconds;
-    if (skewS > CLOCK_SKEW_S_MAX)
-      this.#clockWarning.line(() =>
-        log.warn(
-          { skewS },
-          `the clock differs from the queue's by ${Math.round(skewS)} s: set the clock that is wrong`,
-        ),
-      );
-    const { memoryBytes = 0, memoryLimitBytes = 0, events: held } = queue.size ?? {};
+    if (skewS > CLOCK_SKEW_S_MAX) {
+      const text = `the clock differs from the queue's by ${Math.round(skewS)} s: set the clock that is wrong`;
+      this.#clockWarning.line(() => log.warn({ skewS }, text));
+    }
+    const { memoryBytes = 0, memoryLimitBytes = 0, events } = queue.size ?? {};
     if (memoryLimitBytes === 0 || memoryBytes < WARNING_SHARE * memoryLimitBytes) return;
     const percent = Math.round((100 * memoryBytes) / memoryLimitBytes);
-    this.#warning.line(() =>
+    this.#sizeWarning.line(() =>
       log.warn(
-        { events: held, memoryBytes, memoryLimitBytes, percent },
+        { events, memoryBytes, memoryLimitBytes, percent },
         'the queue is nearly full: at its limit it refuses events, until landed ones leave it after 24 hours',
       ),
     );
   }
 
-  async #lookAtWarehouse(): Promise<void> {
-    if (!this.#options.prepared()) return;
-    this.#warehouseAskedMs = this.#options.clock.ms();
+  async #probe(): Promise<void> {
+    const { warehouse, clock } = this.#options;
+    const silent = clock.after(WAREHOUSE_ANSWER_MS, () => {
+      this.warehouseTrouble = 'the warehouse is unavailable: it does not answer';
+    });
     try {
-      await this.#options.warehouse.probe();
-      this.#warehouseTrouble = undefined;
+      await warehouse.probe();
+      this.warehouseTrouble = undefined;
     } catch (cause) {
       const what = cause instanceof WarehouseMisconfigured ? 'cannot work as configured' : 'is unavailable';
-      this.#warehouseTrouble = `the warehouse ${what}: ${messageOf(cause)}`;
+      this.warehouseTrouble = `the warehouse ${what}: ${messageOf(cause)}`;
     } finally {
-      this.#warehouseAskedMs = undefined;
+      silent.close();
     }
   }
 }

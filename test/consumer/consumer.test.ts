@@ -403,7 +403,7 @@ describe('a consumer after one failed call', () => {
       await arrive('good', 'bad');
       await clock.advance(10_000);
       assert.equal(failed(), true);
-      assert.deepEqual([consumer.trouble, consumer.prepared, consumer.queueAnswers], [undefined, true, true]);
+      assert.deepEqual([consumer.trouble, consumer.prepared, consumer.answers('queue')], [undefined, true, true]);
       assert.deepEqual(calls.filter((one) => one !== 'land good').toSorted(), [
         ...(calls.includes('acknowledge good') ? ['acknowledge bad', 'acknowledge good'] : ['acknowledge good,bad']),
         'quarantine bad',
