@@ -1,32 +1,16 @@
 // Reads SARIF 2.1.0 (OASIS). A result without a level has the level of a configuration override or of its rule's
 // default configuration (section 3.27.10). Absent and passed results are skipped, suppressed ones are counted.
 import type { LintMessage, RuleFacts } from '../document/file-findings.ts';
-import type { Linter } from '../document/extension.ts';
 import type { Diagnostic, Severity } from '../document/report-schema.ts';
 import * as sarif from './sarif-log.ts';
 import { type ForeignPath, pathsIn } from './sarif-path.ts';
 
-/** A message or diagnostic without a path is about the project. */
-export type ForeignMessage = LintMessage & { readonly path?: ForeignPath | undefined };
-export type ForeignDiagnostic = Diagnostic & { readonly path?: ForeignPath | undefined };
-
-export interface ForeignRun {
-  readonly tool: Linter;
-  readonly messages: readonly ForeignMessage[];
-  /** The columns of the messages count code points in place of UTF-16 units. */
-  readonly countsCodePoints: boolean;
-  readonly suppressed: number;
-  readonly paths: readonly ForeignPath[];
-  readonly diagnostics: readonly ForeignDiagnostic[];
-  readonly rules: ReadonlyMap<string, RuleFacts>;
+/** Without a path, a message or diagnostic is about the project. */
+interface Placed {
+  readonly path?: ForeignPath | undefined;
 }
-
-const SEVERITIES: ReadonlyMap<unknown, Severity> = new Map([
-  ['error', 'error'],
-  ['warning', 'warning'],
-  ['note', 'info'],
-  ['none', 'info'],
-]);
+export type ForeignMessage = LintMessage & Placed;
+export type ForeignRun = ReturnType<RunReader['read']>;
 
 const SNIPPET_UNITS_MAX = 200;
 /** Arguments can make a message longer than the log. */
@@ -58,7 +42,7 @@ class RunReader {
     this.#overrides = (run.invocations ?? []).map((invocation) => this.#overridesOf(invocation));
   }
 
-  read(): ForeignRun {
+  read() {
     const { tool, artifacts = [], invocations = [], columnKind } = this.#run;
     const { name, version, semanticVersion, informationUri } = tool.driver;
     const results = (this.#run.results ?? []).filter(isFailure);
@@ -70,6 +54,7 @@ class RunReader {
         ...(informationUri === undefined ? {} : { informationUri }),
       },
       messages: shown.map((result) => this.#message(result)),
+      /** The columns of the messages count code points in place of UTF-16 units. */
       countsCodePoints: columnKind === 'unicodeCodePoints',
       suppressed: results.length - shown.length,
       paths: artifacts.flatMap(({ location }) => this.#pathOf(location) ?? []),
@@ -90,7 +75,7 @@ class RunReader {
     const suggestion = properties?.suggestion ?? fixes?.[0]?.description?.text;
     return {
       ruleId,
-      severity: SEVERITIES.get(this.#levelOf(result, rule)) ?? 'warning',
+      severity: severityOf(this.#levelOf(result, rule)),
       message: messageText(message, rule?.messageStrings, component.globalMessageStrings),
       messageId: message?.id,
       path: this.#pathOf(artifactLocation),
@@ -135,7 +120,7 @@ class RunReader {
     return overrides?.get(rule) ?? rule.defaultConfiguration?.level ?? 'warning';
   }
 
-  #diagnosticsOf(invocation: sarif.Invocation): ForeignDiagnostic[] {
+  #diagnosticsOf(invocation: sarif.Invocation): (Diagnostic & Placed)[] {
     const { toolExecutionNotifications = [], toolConfigurationNotifications = [] } = invocation;
     const failures = [...toolExecutionNotifications, ...toolConfigurationNotifications].filter(
       ({ level }) => level === 'error',
@@ -166,6 +151,10 @@ function isNamed(component: sarif.Component, { name, guid }: { name?: string; gu
 function prefixesOf(id: string | undefined): string[] {
   const parts = id?.split('/') ?? [];
   return parts.map((_, index) => parts.slice(0, parts.length - index).join('/'));
+}
+
+function severityOf(level: string): Severity {
+  return level === 'note' || level === 'none' ? 'info' : level === 'error' ? 'error' : 'warning';
 }
 
 function isFailure({ kind, baselineState }: sarif.Result): boolean {

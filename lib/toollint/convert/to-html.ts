@@ -19,15 +19,17 @@ const CHOICES_MAX = 500;
 export function* htmlText(report: Report, options: ConvertOptions): Generator<string> {
   const frame = readFileSync(new URL('html-report.html', import.meta.url), 'utf8');
   const rows = statedFindings(report, options);
-  const [head = '', tail = ''] = frame.split('{{content}}');
-  const title = `${report.tool.name} ${report.scan.target?.path ?? ''}`.trim();
-  yield head.replace('{{policy}}', () => policyOf(frame)).replace('{{title}}', () => escaped(title));
-  if (report.execution.status !== 'complete') yield diagnosticsOf(report);
-  yield verdictOf(report);
-  yield factsOf(report);
-  if (rows.length > 0) yield filtersOf(rows);
+  const [head = '', tail = ''] = frame.split('{{files}}');
+  const values = new Map(Object.entries({ policy: policyOf(frame), ...headOf(report), ...choicesIn(rows) }));
+  yield head.replace(/\{\{(\w+)\}\}/gu, (_, name: string) => values.get(name) ?? '');
   yield* filesOf(rows, options.links);
   yield tail;
+}
+
+function headOf(report: Report) {
+  const title = escaped(`${report.tool.name} ${report.scan.target?.path ?? ''}`.trim());
+  const diagnostics = report.execution.status === 'complete' ? '' : diagnosticsOf(report);
+  return { title, facts: diagnostics + verdictOf(report) + factsOf(report) };
 }
 
 function policyOf(frame: string): string {
@@ -93,27 +95,21 @@ function factsOf({ tool, scan, summary }: Report): string {
   return `<details class="card">${folded}</details>\n`;
 }
 
-function filtersOf(rows: readonly Stated[]): string {
-  const select = (name: string, title: string, values: Iterable<string>): string => {
-    const choices = [...new Set(values)].slice(0, CHOICES_MAX).map(escaped);
-    const options = choices.map((one) => `<option value="${one}">${one}</option>`);
-    return `<label>${title}<select name="${name}"><option value="">all</option>${options.join('')}</select></label>`;
+/** The choices of the filters. */
+function choicesIn(rows: readonly Stated[]) {
+  const optionsOf = (values: Iterable<string>) =>
+    [...new Set(values)]
+      .slice(0, CHOICES_MAX)
+      .map((value) => `<option value="${escaped(value)}">${escaped(value)}</option>`)
+      .join('');
+  const states = optionsOf(rows.flatMap(({ state }) => state ?? []));
+  return {
+    rules: optionsOf(rows.map(({ finding }) => finding.ruleId).sort()),
+    folders: optionsOf(rows.flatMap(({ finding }) => /^.*\//u.exec(pathOf(finding)) ?? []).sort()),
+    states,
+    stateless: states === '' ? ' hidden' : '',
+    count: counted(rows.length, 'finding'),
   };
-  const boxes = SEVERITIES.map(
-    (one) => `<label><input type="checkbox" name="severity" value="${one}" checked>${one}</label>`,
-  );
-  const folders = rows.flatMap(({ finding }) => /^.*\//u.exec(pathOf(finding)) ?? []);
-  const states = rows.flatMap(({ state }) => state ?? []);
-  return (
-    '<form class="card" hidden aria-label="Filters"><details open><summary>Filters</summary><div class="filters">' +
-    `<fieldset aria-label="Severity">${boxes.join('')}</fieldset>` +
-    select('rule', 'Rule', rows.map(({ finding }) => finding.ruleId).sort()) +
-    select('folder', 'Folder', folders.sort()) +
-    (states.length === 0 ? '' : select('state', 'Since the baseline', states)) +
-    '<label>Text<input type="search" name="text"></label><button type="reset">Reset</button>' +
-    '<button type="button" id="toggle">Open or close all</button></div></details>' +
-    `<output class="muted">${counted(rows.length, 'finding')}</output></form>\n`
-  );
 }
 
 function* filesOf(rows: readonly Stated[], links: string | undefined): Generator<string> {

@@ -5,29 +5,29 @@ import type { Finding, Report } from '../document/report-schema.ts';
 import { baselineCounts, bySeverity, type ConvertOptions, ownDiagnostics, placesOf, totals } from './converter.ts';
 
 const ROWS_MAX = 100;
+/** GitHub's limit for a comment: half for the findings, a quarter for the diagnostics, the rest for the counts. */
 const BYTES_MAX = 65_536;
 const CELL_UNITS_MAX = 300;
-const TAIL_BYTES = 200;
 const TABLE_HEAD = '\n| Severity | Place | Rule | Message |\n| --- | --- | --- | --- |\n';
 const VERDICTS = { failed: '❌ failed', warning: '⚠️ warning', passed: '✅ passed', 'not-evaluated': '' } as const;
 
 export function* markdownText(report: Report, { links }: ConvertOptions): Generator<string> {
-  const head = headOf(report);
+  yield headOf(report);
   const diagnostics = ownDiagnostics(report).map((one) => {
     const where = placesOf(one).map(escaped).join(' ');
     return `- ${one.kind} ${where}: ${cell(one.message)}\n`;
   });
-  const first = fitting(diagnostics, BYTES_MAX / 2 - Buffer.byteLength(head));
-  const unlisted = diagnostics.length - first.length;
-  const text = `${head}${first.join('')}${unlisted === 0 ? '' : `- …and ${unlisted} more\n`}`;
+  const first = fitting(diagnostics, BYTES_MAX / 4);
+  yield first.join('');
+  if (first.length < diagnostics.length) yield `- …and ${diagnostics.length - first.length} more\n`;
   const rows = bySeverity(report).slice(0, ROWS_MAX);
-  const room = BYTES_MAX - Buffer.byteLength(text + TABLE_HEAD) - TAIL_BYTES;
   const shown = fitting(
     rows.map((finding) => rowOf(finding, links)),
-    room,
+    BYTES_MAX / 2,
   );
+  if (shown.length > 0) yield `${TABLE_HEAD}${shown.join('')}`;
   const more = report.findings.length - shown.length;
-  yield `${text}${shown.length === 0 ? '' : TABLE_HEAD}${shown.join('')}${more > 0 ? `\n…and ${more} more.\n` : ''}`;
+  if (more > 0) yield `\n…and ${more} more.\n`;
 }
 
 /** Returns the first texts that together have at most this many bytes. */
