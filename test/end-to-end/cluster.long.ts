@@ -7,7 +7,7 @@ import { TestCluster } from '../support/redis-cluster.ts';
 import { atEnd, eventually } from '../support/scope.ts';
 import { sqliteStore, type WarehouseStore } from '../support/warehouse-store.ts';
 import { partitionOf } from '../../lib/ingest/partition.ts';
-import { ProducerLoad } from '../support/producer-load.ts';
+import { ProducerLoad } from '../support/load.ts';
 
 const PARTITIONS = 4;
 const stream = (partition: number): string => `ingest-${partition}`;

@@ -3,7 +3,7 @@ import { before, describe, it } from 'node:test';
 import { event, PATIENT } from '../support/gateway.ts';
 import { Pipeline } from '../support/pipeline.ts';
 import { Program } from '../support/program.ts';
-import { ProducerLoad } from '../support/producer-load.ts';
+import { ProducerLoad } from '../support/load.ts';
 import { TestRedis } from '../support/redis.ts';
 import { TestCluster } from '../support/redis-cluster.ts';
 import { atEnd, eventually } from '../support/scope.ts';

@@ -6,7 +6,7 @@ import { TestSentinels } from '../support/redis-sentinel.ts';
 import { atEnd, eventually } from '../support/scope.ts';
 import { sqliteStore, type WarehouseStore } from '../support/warehouse-store.ts';
 import { event } from '../support/gateway.ts';
-import { ProducerLoad } from '../support/producer-load.ts';
+import { ProducerLoad } from '../support/load.ts';
 
 let sentinels: TestSentinels;
 let store: WarehouseStore;

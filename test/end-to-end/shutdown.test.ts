@@ -39,7 +39,7 @@ describe('SIGTERM', () => {
       load.errors.filter(({ sent }) => sent),
       [],
     );
-    assert.equal(await redis.length(), before + load.accepted.length);
+    assert.equal(await redis.length(), before + load.accepted.size);
   });
 
   it('answers all requests that arrived before it, in order, and closes', { tags: ['long'] }, async () => {

@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { describe, it, type TestContext } from 'node:test';
 import { PATIENT } from '../support/gateway.ts';
 import { Pipeline } from '../support/pipeline.ts';
-import { ProducerLoad } from '../support/producer-load.ts';
+import { ProducerLoad } from '../support/load.ts';
 import { TestCluster } from '../support/redis-cluster.ts';
 import { TestSentinels } from '../support/redis-sentinel.ts';
 import type { TestRedis } from '../support/redis.ts';
@@ -149,8 +149,8 @@ async function campaign(t: TestContext, on: Kind, replicas: number): Promise<voi
       await load.stop();
     });
     if (!isClean) unclean.add(round);
-    for (const id of load.accepted.keys()) accepted.add(id);
-    for (const status of load.statuses.keys()) statuses.add(status);
+    for (const id of load.accepted) accepted.add(id);
+    for (const status of load.statuses) statuses.add(status);
   }
   const missing = await lost(accepted, store);
   await pipeline.stop();

@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { before, describe, it, type TestContext } from 'node:test';
 import { event, PATIENT } from '../support/gateway.ts';
 import { Pipeline } from '../support/pipeline.ts';
-import { ProducerLoad } from '../support/producer-load.ts';
+import { ProducerLoad } from '../support/load.ts';
 import { TestSentinels } from '../support/redis-sentinel.ts';
 import type { TestRedis } from '../support/redis.ts';
 import { atEnd, eventually } from '../support/scope.ts';

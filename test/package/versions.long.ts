@@ -6,7 +6,7 @@ import { before, describe, it } from 'node:test';
 import { TestClient, TestProcess } from '../support/gateway.ts';
 import { Pki, type ClientCertificate } from '../support/pki.ts';
 import { startPostgres } from '../support/postgres.ts';
-import { ProducerLoad } from '../support/producer-load.ts';
+import { ProducerLoad } from '../support/load.ts';
 import { TestRedis } from '../support/redis.ts';
 import { atEnd, eventually, temporaryFolder } from '../support/scope.ts';
 import { postgresStore, sqliteStore, type WarehouseStore } from '../support/warehouse-store.ts';

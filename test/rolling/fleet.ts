@@ -99,12 +99,12 @@ export class Fleet {
   async assertNothingLost(load: Load): Promise<void> {
     // Only counts and a few examples are compared, because comparing 100,000 ids takes too long.
     assert.deepEqual([load.failures.length, ...load.failures.slice(0, SHOWN_MAX)], [0]);
-    assert.equal(load.accepted.length, load.sent);
+    assert.equal(load.accepted.size, load.sent);
     const entries = await this.redis.entries();
     const queued = new Set(entries.map(({ fields }) => (JSON.parse(fields['body'] ?? '{}') as { id: string }).id));
-    const lost = load.accepted.filter((id) => !queued.has(id));
+    const lost = [...load.accepted].filter((id) => !queued.has(id));
     assert.deepEqual([lost.length, ...lost.slice(0, SHOWN_MAX)], [0]);
-    assert.deepEqual([entries.length, queued.size], [load.accepted.length, load.accepted.length]);
+    assert.deepEqual([entries.length, queued.size], [load.accepted.size, load.accepted.size]);
     if (HELD_RATE > 0)
       assert.ok(load.perSecond >= HELD_RATE * PER_SECOND, `${Math.round(load.perSecond)} of ${PER_SECOND} a second`);
   }
