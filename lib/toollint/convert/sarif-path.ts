@@ -81,8 +81,9 @@ function folderElsewhere(root: string, paths: Iterable<ForeignPath>): string | u
   return best?.[0];
 }
 
-/** Returns the decoded path of a file URL or of a relative reference, and any other URL as it is. */
+/** Returns the decoded path of a file URL or of a relative reference, `/C:/x` for `C:\x`, and another URL as it is. */
 function withoutFileScheme(uri: string): string {
+  if (/^[A-Za-z]:[\\/]/u.test(uri)) return `/${uri.replaceAll('\\', '/')}`;
   const path = uri.replace(/^file:(?:\/\/(?:localhost(?=\/))?)?/iu, '');
   return path === uri && /^[A-Za-z][A-Za-z0-9+.-]*:/u.test(uri) ? uri : decoded(path);
 }

@@ -191,6 +191,9 @@ describe('the import of SARIF', () => {
     assert.deepEqual(pathsOf('file:///none/here/src/a.c', 'file:///none/here/b.c'), ['b.c', 'src/a.c']);
     assert.deepEqual(pathsOf('/src/a.c', '/none/gone.c'), ['none/gone.c', 'src/a.c']);
     assert.deepEqual(pathsOf('/none/here/none.c'), [undefined]);
+    for (const base of ['C:\\build\\', 'c:/build/', 'file:///C:/build/'])
+      assert.deepEqual(pathsOf(`${base}src/a.c`, `${base}b.c`), ['b.c', 'src/a.c'], base);
+    assert.deepEqual(pathsOf('C:\\build\\src\\a.c', 'D:\\none.c'), [undefined, 'src/a.c']);
   });
 
   it('counts columns in UTF-16 units', async (t) => {
