@@ -27,6 +27,8 @@ interface Status {
   readonly partitions: readonly {
     readonly name: string;
     readonly events: number;
+    readonly unread: number;
+    readonly pending: number;
     readonly replicas: readonly unknown[];
   }[];
   readonly away: readonly string[];
@@ -161,9 +163,9 @@ function describeAdmin(topologyName: string, open: () => Promise<Topology>, tags
     it('lands the events of every partition again after the warehouse lost them', async () => {
       const lengths = await Promise.all((await topology.streams()).map(([stream, server]) => server.length(stream)));
       const held = lengths.reduce((sum, length) => sum + length, 0);
-      await eventually('all is read', async () => {
-        const { queue: status } = await admin.json<{ queue: { partitions: { unread: number }[] } }>(0, 'status');
-        return status.partitions.every(({ unread }) => unread === 0);
+      await eventually('all is acknowledged', async () => {
+        const { queue: status } = await admin.json<{ queue: Status }>(0, 'status');
+        return status.partitions.every(({ unread, pending }) => unread + pending === 0);
       });
       const warehouse = new DatabaseSync(store.uri.slice('sqlite:'.length), { timeout: 5_000 });
       warehouse.exec('DELETE FROM events');
