@@ -1,10 +1,15 @@
 // Shares the turns of the event loop among the holders of connections.
 //
 // Fact: one read of a socket may contain hundreds of requests, and 100 such connections blocked the event loop for
-// seconds. Choice: work above a turn's budget waits in one queue for each holder, and the queues take turns. A turn
-// takes either the oldest entries or the newest, so that a new connection need not wait for thousands of others.
+// seconds. Choice: work above a turn's budget waits in one queue for each holder, and the queues take turns. The oldest
+// and the newest entry of a queue alternate, so that a new connection need not wait for thousands of others.
 // Effect: one holder's work delays another's by about a turn (test/http/turns.test.ts).
 import type { Clock } from '../process/clock.ts';
+
+interface Queue {
+  readonly calls: (() => unknown)[];
+  isForNewest: boolean;
+}
 
 export class Turns {
   readonly #clock: Clock;
@@ -14,8 +19,7 @@ export class Turns {
   #isScheduled = false;
   #ending: (() => void)[] = [];
   /** Invariant: no queue is empty. */
-  readonly #waiting = new Map<string, (() => unknown)[]>();
-  #takesNewest = true;
+  readonly #waiting = new Map<string, Queue>();
 
   /** `budget` returns the budget of the next turn. Each call that was queued costs `queuedCost`. */
   constructor(clock: Clock, budget: () => number, queuedCost: number) {
@@ -42,8 +46,8 @@ export class Turns {
   /** Calls `run` at the end of this turn or of a later one. A call that returns false costs nothing. */
   later(holder: string, run: () => unknown): void {
     const queue = this.#waiting.get(holder);
-    if (queue === undefined) this.#waiting.set(holder, [run]);
-    else queue.push(run);
+    if (queue === undefined) this.#waiting.set(holder, { calls: [run], isForNewest: false });
+    else queue.calls.push(run);
     this.#schedule();
   }
 
@@ -59,14 +63,15 @@ export class Turns {
     const ending = this.#ending;
     this.#ending = [];
     for (const run of ending) run();
-    if (this.#left > 0) this.#takesNewest = !this.#takesNewest;
     // Each queue that still has entries moves to the end of the map.
     for (const [holder, queue] of this.#waiting) {
       if (this.#left <= 0) break;
       this.#waiting.delete(holder);
-      const run = this.#takesNewest ? queue.pop() : queue.shift();
-      if (queue.length > 0) this.#waiting.set(holder, queue);
-      if (run?.() !== false) this.#left -= this.#queuedCost;
+      const run = queue.isForNewest ? queue.calls.pop() : queue.calls.shift();
+      if (queue.calls.length > 0) this.#waiting.set(holder, queue);
+      if (run?.() === false) continue;
+      this.#left -= this.#queuedCost;
+      queue.isForNewest = !queue.isForNewest;
     }
     if (this.#waiting.size > 0) this.#schedule();
   };
