@@ -42,6 +42,7 @@ const RIGHTS: Readonly<Record<'gateway' | 'consumer', readonly string[]>> = {
     `xreadgroup group ${GROUP} x streams S >`,
     `xclaim S ${GROUP} x 0 1-1`,
     'zadd K:replicas 0 x',
+    'zrange K:replicas 0 0',
     'zscore K:replicas x',
     'zrem K:replicas x',
     'zremrangebyscore K:replicas 0 0',
