@@ -30,25 +30,23 @@ describe("the loops of the producers' page", () => {
   });
 });
 
-it("the handler of the producers' page answers 201 after its event was accepted, even if it was shed first", async () => {
+it("the web server of the producers' page answers after its event was accepted, survives a mistake, and ends", async () => {
   const runner = await SnippetRunner.start();
   runner.gateway.next('shed', 'unavailable');
   const text = `${snippet('js handler')}
-import { createServer } from 'node:http';
-const server = createServer(handler).listen(0, '127.0.0.1', async () => {
-  const url = \`http://127.0.0.1:\${server.address().port}\`;
-  const { status } = await fetch(url, { method: 'POST', body: '{"number":7}' });
-  console.log(status);
-  server.close();
-  process.kill(process.pid, 'SIGTERM');
-});`;
-  writeFileSync(join(runner.folder, 'handler.mjs'), text.replaceAll(ADDRESS, runner.gateway.url));
+import { once } from 'node:events';
+await once(server, 'listening');
+for (const body of ['{"number":7}', 'not JSON', '{"number":8}'])
+  console.log((await fetch(\`http://127.0.0.1:\${server.address().port}\`, { method: 'POST', body })).status);
+process.kill(process.pid, 'SIGTERM');`;
+  const program = text.replaceAll(ADDRESS, runner.gateway.url).replace('listen(8080)', "listen(0, '127.0.0.1')");
+  writeFileSync(join(runner.folder, 'handler.mjs'), program);
   const args = ['--disable-warning=ExperimentalWarning', 'handler.mjs'];
   const { stdout } = await promisify(execFile)(process.execPath, args, { cwd: runner.folder, timeout: 30_000 });
-  assert.equal(stdout, '201\n');
+  assert.equal(stdout, '201\n500\n201\n');
   assert.deepEqual(
     runner.gateway.events.map(({ id }) => id),
-    ['shop-order-7'],
+    ['shop-order-7', 'shop-order-8'],
   );
 });
 
