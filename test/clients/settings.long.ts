@@ -1,13 +1,15 @@
 import assert from 'node:assert/strict';
 import { execFile, execFileSync } from 'node:child_process';
+import { once } from 'node:events';
 import { cpSync, writeFileSync } from 'node:fs';
+import { createServer, type AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { before, describe, it } from 'node:test';
 import { promisify } from 'node:util';
 import { TestGateway, PATIENT } from '../support/gateway.ts';
 import { Pki } from '../support/pki.ts';
 import { TestRedis } from '../support/redis.ts';
-import { temporaryFolder } from '../support/scope.ts';
+import { atEnd, temporaryFolder } from '../support/scope.ts';
 import { ADDRESS, python, snippet, SnippetRunner } from '../support/snippets.ts';
 
 const EVENTS = 40;
@@ -100,6 +102,23 @@ describe('the settings for retry libraries in openapi/PRODUCERS.md', () => {
       assert.equal(await runs(library, `once-${library}.mjs`, all), 'accepted false\n');
       const bodies = (await redis.entries()).map(({ fields }) => JSON.parse(fields['body'] ?? '') as { id: string });
       assert.equal(bodies.filter(({ id }) => id === `once-${library}`).length, 1);
+    });
+
+  for (const [library, event] of [
+    ['fetch', `{ id: 'shop-silence', type: 't' }`],
+    ['cloudevents', `new CloudEvent({ id: 'shop-silence', source: '/shop', type: 't' })`],
+  ] as const)
+    it(`end a try without an answer with ${library}`, async () => {
+      const silent = createServer().listen(0, '127.0.0.1');
+      await once(silent, 'listening');
+      atEnd(() => void silent.close());
+      const imported = library === 'cloudevents' ? "import { CloudEvent } from 'cloudevents';\n" : '';
+      const text = `${imported}${snippet(`js ${library}`)}
+        console.log((await send(${event}).catch((error) => error)).name);
+        process.exit(0);`;
+      const url = `https://127.0.0.1:${(silent.address() as AddressInfo).port}`;
+      writeFileSync(join(folder, `${library}-silence.mjs`), text.replaceAll(ADDRESS, url));
+      assert.match(await run(folder, `${library}-silence.mjs`), /^(Timeout|Abort)Error\n$/);
     });
 
   it('report a shed event as retryable with fetch', async () => {
