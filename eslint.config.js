@@ -50,8 +50,8 @@ const LAYERS = {
   'toollint/document': { folders: [], types: [], packages: ['node:', '@sinclair/typebox', 'minimatch'] },
 };
 
-/** The files of toollint that may name the linter it drives. */
-const LINT_ENGINE = ['eslint-engine', 'eslint-copy'].map((name) => `lib/toollint/scan/${name}.ts`);
+/** The file of toollint that may name the linter it drives. */
+const LINT_ENGINE = ['lib/toollint/scan/eslint-engine.ts'];
 
 /** How the names begin of what fails in a test when something does not hold: assertions, and helpers that make them. */
 const ASSERTING = [

@@ -3,7 +3,6 @@ import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { kindOf, type Known } from '../compare/finding-match.ts';
 import { terminalText } from '../convert/plain-text.ts';
-import { type DocumentSource, textIn } from '../document/document-source.ts';
 import { usageFailure } from '../document/failure.ts';
 import type { Finding } from '../document/report-schema.ts';
 import { changesSinceBaseline } from './baseline-input.ts';
@@ -19,7 +18,7 @@ export const EXPLAIN_OPTIONS = { baseline: text, report: text, ...SCOPE, renames
 
 export async function runExplain(args: readonly string[], io: ProgramIo): Promise<number> {
   const { values, positionals } = parseCommand(args, EXPLAIN_OPTIONS);
-  const [asked = ''] = inputsOf(positionals, 'toollint explain FINGERPRINT|LINE', 1, 1);
+  const [asked = ''] = inputsOf(positionals, 'toollint explain FINGERPRINT|PATH:LINE', 1, 1);
   const { baseline: name = 'toollint-baseline.jsonl', report } = values;
   if (!existsSync(resolve(io.cwd, name))) throw usageFailure(`there is no baseline ${name}; name one with --baseline`);
   const scope = scanOptions(values, [], io);
@@ -30,9 +29,7 @@ export async function runExplain(args: readonly string[], io: ProgramIo): Promis
     report === undefined
       ? await scan({ ...scope, baseline, changes })
       : await compare(baseline, await inputSource(report, io), { changes });
-  const found = verdictsOf(judged, typeof changes === 'object').filter(([finding]) =>
-    isAsked(finding, asked, baseline),
-  );
+  const found = verdictsOf(judged, typeof changes === 'object').filter(([finding]) => isAsked(finding, asked));
   if (found.length === 0) throw usageFailure(`neither the findings nor ${name} have ${asked}`);
   const texts = found.map(([{ ruleId, message, fingerprint, location }, status, because]) => {
     const place = [location.path ?? '(project)', location.line, location.column].filter((part) => part !== undefined);
@@ -85,13 +82,8 @@ function whyKnown({ entry: { accepted }, by }: Known, hasChanges: boolean): stri
   return `${reason}; accepted${until}: ${accepted.reason}`;
 }
 
-function isAsked({ fingerprint, location }: Finding, asked: string, baseline: DocumentSource): boolean {
-  const { path = '' } = location;
-  if (/^[0-9]{1,7}$/u.test(asked)) {
-    const line = textIn(baseline).split('\n')[Number(asked) - 1] ?? '';
-    return line.includes(`"content":"${fingerprint.slice(0, 32)}"`) && line.includes(`"path":${JSON.stringify(path)}`);
-  }
-  const [, file = '', line] = /^(.+?):([0-9]+)(?::[0-9]+)?$/u.exec(asked) ?? [];
-  if (file !== '') return path === file.replace(/^\.\//u, '') && location.line === Number(line);
+function isAsked({ fingerprint, location }: Finding, asked: string): boolean {
+  const [, path = '', line] = /^(.+?):([0-9]+)(?::[0-9]+)?$/u.exec(asked) ?? [];
+  if (path !== '') return location.path === path.replace(/^\.\//u, '') && location.line === Number(line);
   return asked.length >= 8 && fingerprint.startsWith(asked.toLowerCase());
 }

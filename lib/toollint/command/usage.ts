@@ -5,8 +5,8 @@ export const USAGE = `usage: toollint VERB [arguments]
   import --from sarif FILE...   convert the SARIF of other linters to one report
   merge REPORT...               join the reports of shards, packages or linters
   compare BASE CURRENT          list new findings and count the others; BASE is a baseline file or an earlier report
-  explain FINGERPRINT|LINE      print why a finding is new, known, fixed or not verifiable; LINE is PATH:LINE of the
-                                code, or the number of a line of the baseline file
+  explain FINGERPRINT|PATH:LINE print why a finding is new, known, fixed or not verifiable; of the fingerprint, or
+                                of \`content\` in the baseline file, 8 digits are enough
   convert REPORT --to FORMAT    turn a report into another format
   validate FILE...              check reports: schema and consistency; --format text|json
   schema                        print the report's JSON Schema (draft 2020-12)

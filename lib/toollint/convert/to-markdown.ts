@@ -2,14 +2,14 @@
 // cannot form a link, mention a person or end a table.
 import { linkOf, shortened, sourceLink, terminalText } from './plain-text.ts';
 import type { Finding, Report } from '../document/report-schema.ts';
-import { baselineCounts, bySeverity, type ConvertOptions, ownDiagnostics, placesOf, totals } from './converter.ts';
+import { bySeverity, type ConvertOptions, ownDiagnostics, placesOf, summaryLines } from './converter.ts';
 
 const ROWS_MAX = 100;
 /** GitHub's limit for a comment: half for the findings, a quarter for the diagnostics, the rest for the counts. */
 const BYTES_MAX = 65_536;
 const CELL_UNITS_MAX = 300;
 const TABLE_HEAD = '\n| Severity | Place | Rule | Message |\n| --- | --- | --- | --- |\n';
-const VERDICTS = { failed: '❌ failed', warning: '⚠️ warning', passed: '✅ passed', 'not-evaluated': '' } as const;
+const MARKS = { failed: '❌', warning: '⚠️', passed: '✅', 'not-evaluated': '' } as const;
 
 export function* markdownText(report: Report, { links }: ConvertOptions): Generator<string> {
   yield headOf(report);
@@ -37,18 +37,9 @@ function fitting(texts: readonly string[], bytes: number): readonly string[] {
   return over < 0 ? texts : texts.slice(0, over);
 }
 
-function headOf({ execution, summary, selection, gate }: Report): string {
-  const lines = ['### Code analysis', ''];
-  if (gate.status !== 'not-evaluated') {
-    const message = gate.message === undefined ? '' : ` – ${escaped(shortened(gate.message, 1000))}`;
-    lines.push(`**Gate ${escaped(gate.name ?? '')}: ${VERDICTS[gate.status]}**${message}`, '');
-  }
-  lines.push(`${totals(summary)}${selection.quiet ? ' (only errors are listed)' : ''}.`);
-  const { baseline } = selection;
-  if (baseline !== undefined) lines.push('', `Against the baseline: ${baselineCounts(baseline)}.`);
-  if (execution.status !== 'complete')
-    lines.push('', `**The analysis is ${execution.status === 'no-files' ? 'empty: no files' : 'incomplete'}.**`, '');
-  return `${lines.join('\n')}\n`;
+function headOf(report: Report): string {
+  const lines = summaryLines(report).map((line) => escaped(shortened(line, 1000)));
+  return `### Code analysis ${MARKS[report.gate.status]}\n\n${lines.join('\n\n')}\n`;
 }
 
 function rowOf({ severity, ruleId, message, location, docsUrl }: Finding, links: string | undefined): string {

@@ -2,7 +2,8 @@
 //
 // Fact: one call for 3,000 files with 240,000 findings needs 626 MB, because ESLint keeps every result. Choice: one
 // call per file. Effect: 171 MB and 14 % more time, and a rule that throws affects only one file.
-import { statSync } from 'node:fs';
+import { readdirSync, readFileSync, statSync } from 'node:fs';
+import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { stripVTControlCharacters } from 'node:util';
 import type * as eslint from 'eslint';
@@ -10,7 +11,6 @@ import { type LintMessage, type RuleFacts, UNUSED_DIRECTIVE_RULE } from '../docu
 import type { Linter } from '../document/extension.ts';
 import { messageOf, ReportFailure } from '../document/failure.ts';
 import { withoutRoots } from '../document/report-path.ts';
-import { type EslintCopy, eslintFor, otherLinterHint } from './eslint-copy.ts';
 import type { AnalysisOptions } from './file-search.ts';
 
 export class ConfigMissing extends ReportFailure {}
@@ -185,4 +185,67 @@ function engineMessage(message: eslint.Linter.LintMessage): LintMessage {
     fatal: message.fatal === true,
     suggestion: suggestions?.[0]?.desc ?? (fix === undefined ? undefined : 'eslint --fix can fix this.'),
   };
+}
+
+const MAJOR_MIN = 9;
+
+interface EslintCopy {
+  readonly ESLint: typeof eslint.ESLint;
+  readonly version: string;
+}
+
+/** Prefers the copy that the scanned root resolves, because the root's rules need that version. */
+function eslintFor(root: string): EslintCopy {
+  for (const from of [join(root, 'package.json'), import.meta.filename]) {
+    const require = createRequire(from);
+    const version = versionAt(require);
+    if (version === undefined) continue;
+    if (Number.parseInt(version, 10) < MAJOR_MIN)
+      throw new ReportFailure('config', `the root has ESLint ${version}, but a scan needs ESLint 9 or 10`);
+    return { ESLint: load(require, version), version };
+  }
+  throw new ReportFailure(
+    'config',
+    `a scan needs ESLint 9 or 10, which is not installed: npm install --save-dev eslint${otherLinterHint(root)}`,
+  );
+}
+
+const OTHER_LINTERS: readonly (readonly [linter: string, names: RegExp])[] = [
+  ['oxlint', /^(?:oxlint|\.?oxlint(?:rc|\.config)\.\w+)$/u],
+  ['Biome', /^(?:\.?biome\.jsonc?|@biomejs\/biome)$/u],
+  ['standard', /^(?:semi|ts-)?standard$/u],
+];
+
+/** Returns the end of a sentence that names the linter that the root uses in place of ESLint, or ''. */
+function otherLinterHint(root: string): string {
+  const names = [...readdirSync(root), ...packagesOf(root)];
+  const [linter] = OTHER_LINTERS.find(([, pattern]) => names.some((name) => pattern.test(name))) ?? [];
+  return linter === undefined ? '' : `; for the SARIF of ${linter}, use toollint import --from sarif FILE`;
+}
+
+function packagesOf(root: string): string[] {
+  try {
+    const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as Record<string, object | undefined>;
+    return [manifest['dependencies'], manifest['devDependencies']].flatMap((list) => Object.keys(list ?? {}));
+  } catch {
+    return [];
+  }
+}
+
+function load(require: NodeJS.Require, version: string): typeof eslint.ESLint {
+  try {
+    return (require('eslint') as typeof eslint).ESLint;
+  } catch (cause) {
+    // The rest of the message lists the requiring modules.
+    const reason = messageOf(cause).split(' Require stack:')[0] ?? '';
+    throw new ReportFailure('config', `ESLint ${version} cannot be loaded: ${reason}`, cause);
+  }
+}
+
+function versionAt(require: NodeJS.Require): string | undefined {
+  try {
+    return (JSON.parse(readFileSync(require.resolve('eslint/package.json'), 'utf8')) as { version: string }).version;
+  } catch {
+    return undefined;
+  }
 }

@@ -195,9 +195,8 @@ describe('explain', () => {
       (await explain('./a.js:4:1')).stdout,
       /^a\.js:4:1 no-var .*\n {2}new: .*in this file: 1 matched by other findings$/mu,
     );
-    const file = (await readFile(join(cwd, 'b.jsonl'), 'utf8')).split('\n');
-    const number = file.findIndex((line) => line.includes('no-debugger')) + 1;
-    const fixed = (await explain(String(number))).stdout;
+    const file = await readFile(join(cwd, 'b.jsonl'), 'utf8');
+    const fixed = (await explain(/no-debugger.*"content":"([0-9a-f]+)/u.exec(file)?.[1] ?? '')).stdout;
     assert.match(fixed, /^a\.js no-debugger .*\n {2}fixed: its rule checked the file/mu);
     const fingerprint = /fingerprint ([0-9a-f]+)/u.exec(fixed)?.[1] ?? '';
     assert.equal((await explain(fingerprint)).stdout, fixed);
