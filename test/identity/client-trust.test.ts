@@ -3,7 +3,7 @@ import { X509Certificate } from 'node:crypto';
 import { describe, it } from 'node:test';
 import { CertificateAuthority, type IssueOptions } from '../support/certificate-authority.ts';
 import { ClientTrust, type Revocations } from '../../lib/identity/client-trust.ts';
-import { anotherCertificate } from '../support/pki.ts';
+import { anotherCertificate } from '../support/certificate-authority.ts';
 import { SYSTEM } from '../support/system.ts';
 
 const HOUR_MS = 3_600_000;

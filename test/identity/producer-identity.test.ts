@@ -9,7 +9,7 @@ import {
   unauthenticated,
   type ClientIdentity,
 } from '../../lib/identity/producer-identity.ts';
-import { certificateWithoutSubject } from '../support/pki.ts';
+import { certificateWithoutSubject } from '../support/certificate-authority.ts';
 import { SYSTEM } from '../support/system.ts';
 
 const AUDIENCE = audienceUri('ingest-gateway');

@@ -8,7 +8,7 @@ import * as x509 from '@peculiar/x509';
 import { CertificateAuthority } from '../support/certificate-authority.ts';
 import { loadTlsMaterial, tlsReloadable, type TlsFiles, type TlsMaterial } from '../../lib/identity/tls-material.ts';
 import { StartFailure } from '../../lib/process/program.ts';
-import { anotherCertificate } from '../support/pki.ts';
+import { anotherCertificate } from '../support/certificate-authority.ts';
 import { keepingLog } from '../support/gateway-in-process.ts';
 import { atEnd, temporaryFolder } from '../support/scope.ts';
 import { SYSTEM } from '../support/system.ts';

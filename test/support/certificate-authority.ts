@@ -169,3 +169,39 @@ function newSerial(random: Random): string {
   bytes[0] = ((bytes[0] ?? 0) & 0x7f) | 0x40;
   return bytes.toString('hex');
 }
+
+export async function certificateWithoutSubject(uris: readonly string[] = []): Promise<string> {
+  const keys = await crypto.subtle.generateKey(ALGORITHM, true, ['sign', 'verify']);
+  const names = uris.map((value) => ({ type: 'url' as const, value }));
+  const made = await x509.X509CertificateGenerator.createSelfSigned({
+    serialNumber: '01',
+    keys,
+    signingAlgorithm: ALGORITHM,
+    extensions: names.length === 0 ? [] : [new x509.SubjectAlternativeNameExtension(names)],
+  });
+  return made.toString('pem');
+}
+
+/** Issues another certificate for the key of an authority, with a different name, usage or expiry. */
+export async function anotherCertificate(
+  of: Pick<CertificateAuthority, 'certificate' | 'key'>,
+  { name, notAfter, usages }: { readonly name?: string; readonly notAfter?: Date; readonly usages?: number },
+): Promise<string> {
+  const { publicKey, subject } = new x509.X509Certificate(of.certificate);
+  const pkcs8 = Buffer.from((await of.key()).replace(/-----[^-]+-----|\s/g, ''), 'base64');
+  const made = await x509.X509CertificateGenerator.create({
+    serialNumber: `02${Buffer.from(crypto.getRandomValues(new Uint8Array(8))).toString('hex')}`,
+    subject: name ?? subject,
+    issuer: name ?? subject,
+    notBefore: new Date(Date.now() - 86_400_000),
+    notAfter: notAfter ?? new Date(Date.now() + 86_400_000),
+    publicKey: await publicKey.export(),
+    signingKey: await crypto.subtle.importKey('pkcs8', pkcs8, ALGORITHM, true, ['sign']),
+    signingAlgorithm: ALGORITHM,
+    extensions: [
+      new x509.BasicConstraintsExtension(true, undefined, true),
+      new x509.KeyUsagesExtension(usages ?? x509.KeyUsageFlags.keyCertSign | x509.KeyUsageFlags.cRLSign, true),
+    ],
+  });
+  return `${made.toString('pem')}\n`;
+}
