@@ -12,6 +12,7 @@ import { readSchema } from '../../lib/consumer/schemas.ts';
 import type { QueueReader } from '../../lib/ingest/queue.ts';
 import type { QueueAdmin } from '../../lib/ingest/queue-admin.ts';
 import type { LandingEvent, QuarantinedEntry, Warehouse } from '../../lib/ingest/warehouse.ts';
+import type { Clock } from '../../lib/process/clock.ts';
 import { createLog } from '../../lib/process/log.ts';
 import { RedisConnection } from '../../lib/redis/server/connection.ts';
 import { queueAdmin } from '../../lib/redis/admin/stream-admin.ts';
@@ -65,10 +66,16 @@ export class InProcess {
     });
   }
 
-  queue(t: TestContext, uri: string): QueueAdmin {
-    const queue = queueAdmin({ ...SYSTEM, uri, partitions: 1, log });
+  queue(t: TestContext, uri: string, system = SYSTEM): QueueAdmin {
+    const queue = queueAdmin({ ...system, uri, partitions: 1, log });
     t.after(() => Promise.all(queue.streams.map((stream) => stream.close())));
     return queue;
+  }
+
+  /** A queue without a server. Its time limits last a fiftieth. */
+  away(t: TestContext, uri = 'redis://127.0.0.1:1'): QueueAdmin {
+    const after: Clock['after'] = (ms, run) => SYSTEM.clock.after(ms / 50, run);
+    return this.queue(t, uri, { ...SYSTEM, clock: { ...SYSTEM.clock, after } });
   }
 
   session(t: TestContext, change: Partial<Session> = {}): Session & { out: string; err: string } {

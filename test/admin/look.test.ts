@@ -7,7 +7,6 @@ import { WarehouseFailed } from '../../lib/ingest/warehouse-admin.ts';
 import { InProcess, landing, poison } from './in-process.ts';
 import { eventually, temporaryFolder } from '../support/scope.ts';
 
-const DEAD = 'redis://127.0.0.1:1';
 const TIME = /\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z/g;
 const timeless = (text: string): string => text.replaceAll(TIME, '<time>');
 
@@ -50,7 +49,7 @@ describe('status', () => {
   });
 
   it('fails and shows both as unavailable if neither answers', async (t) => {
-    const queue = admin.queue(t, DEAD);
+    const queue = admin.away(t);
     await admin.warehouse.close();
     for (const end of ['', '-wal', '-shm']) rmSync(admin.path + end, { force: true });
     const { failure, out } = await admin.run(t, 'status', { queue });
@@ -84,7 +83,7 @@ describe('event, quarantine list and quarantine show', () => {
   it('shows the place that answers, and fails if the other one does not', async (t) => {
     await admin.accept(t, 'one', '{"id":"one","type":"t"}');
     await admin.warehouse.land([landing('one')]);
-    const dead = await admin.run(t, 'event one', { queue: admin.queue(t, DEAD) });
+    const dead = await admin.run(t, 'event one', { queue: admin.away(t) });
     assert.ok(dead.failure instanceof QueueFailed);
     assert.match(dead.out, /^warehouse: landed /);
     await admin.warehouse.close();

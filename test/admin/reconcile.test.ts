@@ -232,7 +232,7 @@ describe('reconcile', () => {
   it('prints what the other partitions have if one is unavailable, then fails, and writes no metrics', async (t) => {
     await add('a');
     const [stream = assert.fail()] = admin.queue(t, admin.redis.uri).streams;
-    const [away = assert.fail()] = admin.queue(t, 'redis://127.0.0.1:1').streams;
+    const [away = assert.fail()] = admin.away(t).streams;
     const file = join(temporaryFolder(), 'ingest.prom');
     const queue = { place: '', streams: [away, stream] };
     const { out, failure } = await admin.run(t, `reconcile --json --metrics ${file}`, { queue });
@@ -249,7 +249,7 @@ describe('reconcile', () => {
     sql(`UPDATE events SET body = '${body('a')}' WHERE id = 'a'; DELETE FROM events WHERE id = 'b'`);
     await assertFound(t, { entries: 2, erased: 1, missing: 1, bodiesBack: 1 }, 1);
     const { streams } = admin.queue(t, admin.redis.uri);
-    const queue = { place: '', streams: [...streams, ...admin.queue(t, 'redis://127.0.0.1:1').streams] };
+    const queue = { place: '', streams: [...streams, ...admin.away(t).streams] };
     const { out, failure } = await admin.run(t, 'reconcile --land --json', { queue });
     assert.ok(failure instanceof QueueFailed);
     assert.equal((JSON.parse(out) as Found).filled, 1);

@@ -83,6 +83,8 @@ describe('the producers file', () => {
       ['a*a', 'a', false],
       ['ab*ba', 'aba', false],
       ['a**c', 'abc', true],
+      // A matcher that backtracks would need minutes.
+      ['*a*a*a*a*a*b', 'a'.repeat(5_000), false],
     ];
     const allows = (types: readonly string[], type: string): boolean =>
       file({ p: { types } }).rulesFor('p').allowsType(type);
