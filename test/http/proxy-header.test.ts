@@ -1,14 +1,7 @@
 // test/end-to-end/proxy-protocol.long.ts tests the header with a real balancer.
 import assert from 'node:assert/strict';
-import type { Socket } from 'node:net';
-import { Readable } from 'node:stream';
 import { describe, it } from 'node:test';
-import {
-  PROXY_HEADER_BYTES_MAX,
-  proxyHeaderIn,
-  takeProxyHeader,
-  type ProxyHeader,
-} from '../../lib/http/proxy-header.ts';
+import { PROXY_HEADER_BYTES_MAX, proxyHeaderIn } from '../../lib/http/proxy-header.ts';
 import { proxyHeader } from '../support/proxied.ts';
 
 const IPV6 = Buffer.from('20010db8000000000000000000000001'.repeat(2) + '01bb01bb', 'hex');
@@ -47,51 +40,5 @@ describe('proxyHeaderIn', () => {
       ['one byte over the limit', proxyHeader(Buffer.alloc(PROXY_HEADER_BYTES_MAX - 15)).subarray(0, 16)],
     ] as const)
       assert.equal(proxyHeaderIn(bytes), 'invalid', what);
-  });
-});
-
-describe('takeProxyHeader', () => {
-  const header = proxyHeader('203.0.113.7').toString('latin1');
-  const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
-
-  async function taken(...pieces: readonly string[]) {
-    const socket = new Readable({ read: () => undefined });
-    const said: (ProxyHeader | undefined)[] = [];
-    takeProxyHeader(socket as Socket, (given) => said.push(given));
-    for (const piece of pieces) {
-      socket.push(Buffer.from(piece, 'latin1'));
-      await turn();
-    }
-    return { socket, said, left: (): string => (socket.read() as Buffer | null)?.toString('latin1') ?? '' };
-  }
-
-  it('reads the header and no byte after it, in any pieces', async () => {
-    const expected = [{ bytes: header.length, address: '203.0.113.7' }];
-    for (const cut of [0, 1, 15, header.length - 1, header.length]) {
-      const { said, left } = await taken(header.slice(0, cut), `${header.slice(cut)}rest`);
-      assert.deepEqual(said, expected);
-      assert.equal(left(), 'rest');
-    }
-    const exact = await taken(header);
-    assert.deepEqual(exact.said, expected);
-    assert.equal(exact.socket.readableLength, 0);
-    exact.socket.push('rest');
-    assert.equal(exact.left(), 'rest');
-    assert.equal(exact.socket.listenerCount('readable'), 0);
-  });
-
-  it('reports an invalid header once, and reads no further', async () => {
-    const { socket, said, left } = await taken('GET / HTTP/1.1\r\n', 'Host: g\r\n\r\n');
-    assert.deepEqual(said, [undefined]);
-    assert.equal(left(), 'Host: g\r\n\r\n');
-    assert.equal(socket.listenerCount('readable'), 0);
-  });
-
-  it('reports nothing if the connection ends before', async () => {
-    const { socket, said } = await taken(header.slice(0, 20));
-    socket.push(null);
-    socket.read(0);
-    await turn();
-    assert.deepEqual(said, []);
   });
 });
