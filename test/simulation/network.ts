@@ -1,7 +1,7 @@
 // Connections to the queue's server in virtual time. A connection may be slow, or break before or after its commands
 // arrive. The server may refuse connections, or accept them without answering. As with TCP, the commands and answers
 // of a connection arrive whole and in order.
-import { NoConnection, RedisError } from '../../lib/redis/wire/errors.ts';
+import { RedisError } from '../../lib/redis/wire/errors.ts';
 import { CONNECT_TIMEOUT_MS } from '../../lib/redis/wire/deadline.ts';
 import type { Client, ClientUser } from '../../lib/redis/wire/redis-client.ts';
 import type { Argument, RedisBytes, RedisValue } from '../../lib/redis/wire/values.ts';
@@ -157,7 +157,7 @@ export class Link implements Client {
   }
 
   sendForBytes(command: readonly Argument[]): Promise<RedisBytes> {
-    if (!this.#isReady) return Promise.reject(new NoConnection('not connected to the queue'));
+    if (!this.#isReady) return Promise.reject(new Error('not connected to the queue'));
     return new Promise((resolve, reject) => {
       const call: Call = { command, resolve, reject, state: 'sent', lost: this.#isCut };
       this.#calls.push(call);

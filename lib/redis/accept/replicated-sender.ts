@@ -13,7 +13,6 @@ import type { RedisConnection } from '../server/connection.ts';
 import { replicationFaults } from '../server/durability.ts';
 import { serverInfo } from '../server/facts.ts';
 import { keyOf } from '../stream/layout.ts';
-import { NoConnection } from '../wire/errors.ts';
 import type { Argument, RedisValue, Server } from '../wire/values.ts';
 
 export const CONNECTIONS = 4;
@@ -69,8 +68,7 @@ export class ReplicatedSender implements Server {
     const ready = this.#options.connections.filter((connection) => connection.ready);
     this.#turn += 1;
     const next = ready[this.#turn % ready.length];
-    if (next === undefined)
-      throw new NoConnection(`not connected to the queue (${this.#options.connections[0]?.lastError})`);
+    if (next === undefined) throw new Error(`not connected to the queue (${this.#options.connections[0]?.lastError})`);
     return next;
   }
 }

@@ -8,16 +8,19 @@
 // REOPEN_INTERVAL_MS, if the inspection fails, if a command receives a code in NOT_MASTER, or if the owner calls
 // `restart`. A MasterLookup is asked again each time.
 import assert from 'node:assert/strict';
+import { pauseMs } from '../../process/backoff.ts';
 import type { ClockAndRandom, Timer } from '../../process/clock.ts';
 import type { Log } from '../../process/log.ts';
 import { messageOf } from '../../process/message-of.ts';
-import { INSPECT_TIMEOUT_MS, reconnectPauseMs, withTimeout } from '../wire/deadline.ts';
-import { causeOf, NoConnection, QueueRefusal, type RedisError, isPasswordRefused } from '../wire/errors.ts';
+import { INSPECT_TIMEOUT_MS, withTimeout } from '../wire/deadline.ts';
+import { causeOf, QueueRefusal, type RedisError, isPasswordRefused } from '../wire/errors.ts';
 import { type Client, type ClientUser, RedisClient } from '../wire/redis-client.ts';
 import type { Argument, RedisBytes, RedisValue, Sender, Server } from '../wire/values.ts';
 import { assertMaster, isMoved, isNotMaster, isRefusing } from './facts.ts';
 
 const REOPEN_INTERVAL_MS = 1_000;
+/** Bounds of the pause after a broken connection. */
+const [PAUSE_FIRST_MS, PAUSE_MAX_MS] = [50, 500];
 
 export interface MasterLookup {
   /** Returns the current master's URI. Called before each connection; `cause` is the reply that ended the last one. */
@@ -145,11 +148,7 @@ export class RedisConnection {
   }
 
   #offline(): Promise<never> {
-    return Promise.reject(new NoConnection(`not connected to the queue (${this.#lastError})`));
-  }
-
-  restart(reason: string, waiting = false): void {
-    this.#lose(reason, waiting);
+    return Promise.reject(new Error(`not connected to the queue (${this.#lastError})`));
   }
 
   /** Closes, and rejects outstanding commands. Idempotent. */
@@ -180,7 +179,7 @@ export class RedisConnection {
       this.#watchMaster(lookup, found, this.#connect(found));
       return;
     }
-    this.#lose(messageOf(found.cause));
+    this.restart(messageOf(found.cause));
     if (found.cause instanceof QueueRefusal) this.#listener.onRefused?.(found.cause);
   }
 
@@ -210,8 +209,11 @@ export class RedisConnection {
     };
     this.#user = {
       onReady: () => void this.#admit(client),
-      onLost: (cause) =>
-        this.#lose(messageOf(causeOf(cause)), false, reconnectPauseMs(this.#failures, this.#options.random)),
+      onLost: (cause) => {
+        const fraction = this.#options.random.fraction();
+        const afterMs = pauseMs(this.#failures + 1, PAUSE_FIRST_MS, PAUSE_MAX_MS, fraction);
+        this.restart(messageOf(causeOf(cause)), false, afterMs);
+      },
     };
     this.#become('connecting');
     client.join(this.#user);
@@ -245,7 +247,7 @@ export class RedisConnection {
   }
 
   /** Gives up the client, if there is one, and tries again after a pause. */
-  #lose(reason: string, waiting = false, pauseMs = this.#leftMs()): void {
+  restart(reason: string, waiting = false, afterMs = this.#leftMs()): void {
     if (this.#client === undefined && this.#state !== 'looking up') return;
     const { clock, log } = this.#options;
     if (reason !== this.#lastError || this.ready) {
@@ -259,7 +261,7 @@ export class RedisConnection {
     this.#failures += 1;
     this.#lastError = reason;
     this.#waiting = waiting;
-    this.#timer = clock.after(pauseMs, () => this.open());
+    this.#timer = clock.after(afterMs, () => this.open());
     this.#listener.onLost?.(reason);
     leave();
   }

@@ -45,24 +45,15 @@ export class DurabilityCheck {
   }
 }
 
-/** Returns the faults, for an operator. A setting that the server does not report is a fault. */
+/** Returns the faults, for an operator. A setting that the server does not report is one. */
 export function durabilityFaults(info: ServerInfo): readonly string[] {
+  const [policy = 'unknown', appends = 'unknown'] = ['maxmemory_policy', 'aof_enabled'].map((name) => info.get(name));
   const faults: string[] = [];
-  const policy = info.get('maxmemory_policy');
-  if (policy === undefined) {
-    faults.push('the server does not report its maxmemory-policy (INFO memory): it may drop accepted events');
-  } else if (policy !== 'noeviction') {
+  if (policy !== 'noeviction')
     faults.push(`maxmemory-policy is ${policy}: Redis may drop accepted events; set it to noeviction`);
-  }
-  const appends = info.get('aof_enabled');
-  if (appends === undefined) {
-    faults.push(
-      'the server does not report whether it writes an append-only file (INFO persistence): ' +
-        'it may lose accepted events',
-    );
-  } else if (appends === '0') {
+  if (appends === 'unknown') faults.push('the server does not report whether it writes an append-only file (INFO)');
+  if (appends === '0')
     faults.push('the append-only file is off: accepted events are lost with the server; set appendonly yes');
-  }
   return faults;
 }
 

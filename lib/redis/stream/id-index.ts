@@ -59,7 +59,7 @@ export class IdIndex {
   }
 
   // Fact: joining the key and a body copies both, and each Buffer is an object. Choice: one block begins with the key,
-  // and its views are kept by length. Effect: `BENCH_CASES=allocation make bench`.
+  // and its views are kept by length. Effect: `BENCH_CASES=saturation make bench`.
   #hash(kind: string, input: string): string {
     const start = this.#keyBytes + this.#keyed.write(kind, this.#keyBytes);
     if (start + 3 * input.length > KEYED_BYTES)

@@ -1,7 +1,6 @@
-// Time limits for replies and connection attempts, and the pauses between attempts.
-import type { Clock, Random, Timer } from '../../process/clock.ts';
+// Time limits for replies and connection attempts.
+import type { Clock, Timer } from '../../process/clock.ts';
 import { NoAnswer } from './errors.ts';
-import { pauseMs } from '../../process/backoff.ts';
 
 /**
  * Rejects with NoAnswer after `timeoutMs`. The promise continues, and its later result is dropped.
@@ -41,8 +40,3 @@ export function withTimeout<T>(
 export const CONNECT_TIMEOUT_MS = 2_000;
 /** Covers connecting, the handshake and the inspection. */
 export const INSPECT_TIMEOUT_MS = 2_500;
-const PAUSE_FIRST_MS = 50;
-const PAUSE_MAX_MS = 500;
-
-export const reconnectPauseMs = (retries: number, random: Random): number =>
-  pauseMs(retries + 1, PAUSE_FIRST_MS, PAUSE_MAX_MS, random.fraction());

@@ -26,16 +26,11 @@ export class NoAnswer extends Error {
   override readonly name = 'NoAnswer';
 }
 
-/** There was no usable connection, so nothing was sent. */
-export class NoConnection extends Error {
-  override readonly name = 'NoConnection';
-}
-
 /** Converts an error of the package `redis`. Errors of sockets have their own messages. */
 export function causeOf(cause: unknown): unknown {
   if (cause instanceof ErrorReply) return new RedisError(cause.message);
   if (cause instanceof ClientOfflineError || cause instanceof ClientClosedError)
-    return new NoConnection('not connected to the queue');
+    return new Error('not connected to the queue');
   if (cause instanceof SocketClosedUnexpectedlyError) return new Error('the server closed the connection');
   if (cause instanceof ConnectionTimeoutError) return new Error('the server does not answer');
   if (cause instanceof DisconnectsClientError) return new Error('the connection is closed');
