@@ -1,15 +1,10 @@
-// The buffer between reading and landing. Reading uses Redis and the network, and landing uses the warehouse, so both
-// can run at the same time.
+// The buffer between reading and landing, which run at the same time.
 //
 // A commit costs the same for many events as for few. In a backlog, `take` therefore waits for `wanted` entries;
-// otherwise it returns whatever has arrived.
+// otherwise it returns whatever has arrived, in order.
 //
 // Invariants: at most READ_AHEAD_BATCHES times `wanted` entries are waiting, being read or being checked. Their bodies
-// use at most BYTES_MAX in all intakes of the process, divided equally. Entries are taken in the order in which they
-// arrived.
-//
-// Redis cannot limit the bytes of a reply, so the first large bodies after small ones may arrive in READS_AT_ONCE reads
-// of `readEntriesMax` entries.
+// use at most BYTES_MAX in all intakes of the process, divided equally, but Redis cannot limit the bytes of a reply.
 import type { Entered } from './quarantine.ts';
 
 /** One batch to land, and one that is read meanwhile. */

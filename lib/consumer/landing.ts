@@ -26,6 +26,11 @@ const ERASED_AGE_MS = 20;
 /** Weight of a row without its body. */
 const ROW_WEIGHT = 512;
 
+const REFUSED = {
+  reused: { code: 'id_reused', why: 'the id belongs to an earlier event of this producer with another body' },
+  conflict: { code: 'id_conflict', why: "the id belongs to another producer's event" },
+} as const;
+
 /** Entries in `done` may be acknowledged. Entries in `left` must still land. */
 export interface Landed {
   readonly done: readonly Entered[];
@@ -92,19 +97,21 @@ export class Landing {
       const landing = erased.size === 0 ? some : some.map((one) => (isErasedNow(one) ? withoutBody(one) : one));
       const rejections = [
         ...(await this.#landOrHalve(landing.filter((one): one is EnteredEvent => !isRejection(one)))),
-        ...(await this.#notLanded(landing.filter(isRejection)).catch((cause: unknown) => this.#shrunk(some, cause))),
+        ...(await this.#notLanded(landing.filter(isRejection))),
       ];
       const startMs = this.#options.clock.epochMs();
       const refused = await this.#quarantine(rejections);
-      const landed = without(some, refused);
+      const kept = new Set(refused.map(quarantineName));
       // An earlier try may have put an erased event in quarantine, with its body.
-      await this.#release(landed.flatMap((one) => (isErasedNow(one) ? quarantineName(one) : (one.replayOf ?? []))));
+      const rows = some.flatMap((one) => (isErasedNow(one) ? quarantineName(one) : (one.replayOf ?? [])));
+      await this.#release(rows.filter((row) => !kept.has(row)));
       // No retry can follow from here on, so each entry is reported once.
       this.#tellQuarantined(refused, startMs);
       if (end < entries.length) this.#weightMax = Math.min(WEIGHT_MAX, 2 * this.#weightMax);
       return { done: some, left: entries.slice(end) };
     } catch (cause) {
-      if (cause instanceof BatchTooSlow) this.#shrunk(some, cause);
+      if (cause instanceof BatchTooSlow || cause instanceof BatchRefused)
+        this.#weightMax = Math.max(1, some.reduce((weight, one) => weight + weightOf(one), 0) / 2);
       throw cause;
     }
   }
@@ -115,16 +122,10 @@ export class Landing {
     });
   }
 
-  /** Halves the next transaction and throws `cause`, the failure of this one. */
-  #shrunk(some: readonly Entered[], cause: unknown): never {
-    this.#weightMax = Math.max(1, weightOf(some) / 2);
-    throw cause;
-  }
-
   #endOfTransaction(entries: readonly Entered[]): number {
     let weight = 0;
-    for (const [at, { body }] of entries.entries()) {
-      weight += ROW_WEIGHT + body.length;
+    for (const [at, entry] of entries.entries()) {
+      weight += weightOf(entry);
       if (at > 0 && weight > this.#weightMax) return at;
     }
     return entries.length;
@@ -150,34 +151,27 @@ export class Landing {
 
   async #landAll(events: readonly EnteredEvent[]): Promise<readonly Rejection[]> {
     const startMs = this.#options.clock.epochMs();
-    const verdicts = await this.#options.warehouse.land(events);
+    const outcomes = await this.#options.warehouse.land(events);
     const now = this.#options.clock.epochMs();
-    this.#telemetry.spans?.(
-      events.filter((_, at) => verdicts[at] === 'landed' || verdicts[at] === 'duplicate'),
-      startMs,
-      now,
-    );
+    const isLanded = (_: unknown, at: number): boolean => outcomes[at] === 'landed' || outcomes[at] === 'duplicate';
+    this.#telemetry.spans?.(events.filter(isLanded), startMs, now);
     const refused: Rejection[] = [];
     for (const [at, event] of events.entries()) {
-      const verdict = verdicts[at];
-      if (verdict === 'landed') {
-        if (this.#telemetry.metrics.landed.value === 0)
-          this.#telemetry.log.info(`first event landed after ${Math.max(0, now - event.acceptedAtMs)} ms`);
-        this.#telemetry.metrics.landed.add();
-        // A replayed event waited for an operator, so its delay is not included.
-        if (event.replayOf === undefined)
-          this.#telemetry.metrics.delay.observe(Math.max(0, now - event.acceptedAtMs) / 1000);
-      } else if (verdict === 'duplicate') {
-        this.#telemetry.metrics.duplicates.add();
-      } else if (verdict === 'reused') {
-        refused.push(
-          rejected(event, 'id_reused', 'the id belongs to an earlier event of this producer with another body'),
-        );
-      } else {
-        refused.push(rejected(event, 'id_conflict', "the id belongs to another producer's event"));
-      }
+      const outcome = outcomes[at];
+      if (outcome === 'landed') this.#countLanded(event, now);
+      else if (outcome === 'duplicate') this.#telemetry.metrics.duplicates.add();
+      else if (outcome !== undefined) refused.push(rejected(event, REFUSED[outcome].code, REFUSED[outcome].why));
     }
     return refused;
+  }
+
+  #countLanded({ acceptedAtMs, replayOf }: EnteredEvent, nowMs: number): void {
+    const { metrics, log } = this.#telemetry;
+    const delayMs = Math.max(0, nowMs - acceptedAtMs);
+    if (metrics.landed.value === 0) log.info(`first event landed after ${delayMs} ms`);
+    metrics.landed.add();
+    // A replayed event waited for an operator, so its delay is not included.
+    if (replayOf === undefined) metrics.delay.observe(delayMs / 1000);
   }
 
   /** If the process crashes before this, the entry of the row is read again, and its row is removed then. */
@@ -229,14 +223,4 @@ export class Landing {
 
 const rowOf = (rejection: Rejection): QuarantinedEntry => ({ ...rejection, entry: quarantineName(rejection) });
 
-function without(some: readonly Entered[], refused: readonly Rejection[]): readonly Entered[] {
-  if (refused.length === 0) return some;
-  const others = new Set(refused.map(readName));
-  return some.filter((one) => !others.has(readName(one)));
-}
-
-/** Includes the server, because two servers may have used the same entry name (see Delivery.servers). */
-const readName = ({ servers = 0, source, entry }: Entered): string => `${servers} ${source}/${entry}`;
-
-const weightOf = (some: readonly Entered[]): number =>
-  some.reduce((weight, { body }) => weight + ROW_WEIGHT + body.length, 0);
+const weightOf = ({ body }: Entered): number => ROW_WEIGHT + body.length;

@@ -59,7 +59,7 @@ async function start(
     },
     haveLanded: (events) => {
       asked.push(events);
-      return fails(events) ? Promise.reject(new Error('no answer in time')) : real.haveLanded(events);
+      return fails(events) ? Promise.reject(new BatchTooSlow('slow')) : real.haveLanded(events);
     },
   };
   const log = createLog('test', 'error').child({}, { level: 'silent' });
