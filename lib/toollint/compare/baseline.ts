@@ -42,10 +42,8 @@ export function baselineText(entries: readonly BaselineEntry[], linter: string, 
 /** Returns several commits after a merge that kept the first lines of both sides, and none for a report. */
 export function commitsIn(source: DocumentSource): string[] {
   if (!isBaselineFile(source)) return [];
-  const heads = textIn(source).split('\n').filter(isHead).map(objectIn);
-  return heads.flatMap((head) =>
-    /^[0-9a-f]{40,64}$/u.test(String(head?.['commit'])) ? [String(head?.['commit'])] : [],
-  );
+  const heads = textIn(source).matchAll(/^\{"baseline":.*"commit":"([0-9a-f]{40,64})"\}$/gmu);
+  return Array.from(heads, ([, commit = '']) => commit);
 }
 
 export function isSameBaseline(one: string, other: string): boolean {

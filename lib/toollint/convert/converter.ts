@@ -49,7 +49,7 @@ export function baselineCounts(counts: BaselineCounts): string {
   return `${newIssues} new, ${unchanged} unchanged, ${fixed} fixed${rest}`;
 }
 
-export function totals(summary: Report['summary']): string {
+function totals(summary: Report['summary']): string {
   const { totalFiles, totalIssues, bySeverity } = summary;
   const suppressed = suppressedIn(summary);
   const { error, warning, info } = bySeverity;

@@ -37,7 +37,6 @@ export class EslintEngine {
   readonly #options: EngineOptions;
   readonly #copy: EslintCopy;
   readonly #eslint: eslint.ESLint;
-  readonly #facts = new Map<string, RuleFacts>();
   readonly #enabled = new Map<ResolvedConfig, readonly string[]>();
   readonly #outer = new Map<string, eslint.ESLint>();
   readonly #asked = new Set<string>();
@@ -103,18 +102,12 @@ export class EslintEngine {
           crashes: [...this.#crashes].map(([ruleId, message]) => ({ ruleId, message })),
         };
       } catch (cause) {
-        const ruleId = culpritIn(cause);
+        const { ruleId, message } = crashIn(cause);
         if (ruleId === undefined || this.#crashes.has(ruleId))
           return { messages: [], suppressed: [], ran: [], crashes: [], failure: messageOf(cause) };
-        this.#crashes.set(ruleId, thrownText(cause));
+        this.#crashes.set(ruleId, message);
       }
     }
-  }
-
-  factsOf(ruleId: string): RuleFacts {
-    let facts = this.#facts.get(ruleId);
-    if (facts === undefined) this.#facts.set(ruleId, (facts = this.#readFacts(ruleId)));
-    return facts;
   }
 
   #create(more: eslint.ESLint.Options): eslint.ESLint {
@@ -139,7 +132,7 @@ export class EslintEngine {
     }
   }
 
-  #readFacts(ruleId: string): RuleFacts {
+  factsOf(ruleId: string): RuleFacts {
     const at = ruleId.startsWith('@') ? ruleId.lastIndexOf('/') : ruleId.indexOf('/');
     const [plugin, name] = at < 0 ? ['@', ruleId] : [ruleId.slice(0, at), ruleId.slice(at + 1)];
     const [meta] = [...this.#enabled.keys()].flatMap(({ plugins }) => plugins?.[plugin]?.rules?.[name]?.meta ?? []);
@@ -163,16 +156,12 @@ function isOn(entry: unknown): boolean {
 }
 
 /** ESLint names the rule in what it throws, except for a rule that throws a string or null. */
-function culpritIn(error: unknown): string | undefined {
-  if (!(error instanceof Error)) return undefined;
-  const named = /^Error while loading rule '([^']+)'/u.exec(error.message)?.[1];
-  return 'ruleId' in error && typeof error.ruleId === 'string' ? error.ruleId : named;
-}
-
-function thrownText(error: unknown): string {
+function crashIn(error: unknown): { ruleId?: string | undefined; message: string } {
   const [first = ''] = (error instanceof Error ? error.message : '').split(/\r?\n/u);
-  const reason = first.replace(/^Error while loading rule '[^']*': /u, '').trim();
-  return reason || 'the rule threw an Error without a message';
+  const [, named, reason = first] = /^Error while loading rule '([^']+)': (.*)$/u.exec(first) ?? [];
+  const own = error instanceof Error && 'ruleId' in error ? error.ruleId : undefined;
+  const message = reason.trim() || 'the rule threw an Error without a message';
+  return { ruleId: typeof own === 'string' ? own : named, message };
 }
 
 function engineMessage(message: eslint.Linter.LintMessage): LintMessage {

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { isReserved } from '../../../lib/toollint/document/report-format.ts';
-import { linterOf } from '../../../lib/toollint/document/extension.ts';
 import {
   compareFindings,
   fileFindings,
@@ -10,7 +9,7 @@ import {
   withoutDirectives,
 } from '../../../lib/toollint/document/file-findings.ts';
 import { withoutAbsolutePaths, withoutRoots } from '../../../lib/toollint/document/report-path.ts';
-import { fingerprintOf, sampleReport } from '../support/samples.ts';
+import { fingerprintOf } from '../support/samples.ts';
 
 const message = (change: Partial<LintMessage> = {}): LintMessage => ({
   ruleId: 'r',
@@ -116,22 +115,6 @@ describe('a finding', () => {
     assert.equal(withoutDirectives(text), 'one();\ntwo();\n// eslint-disable-next-line\n');
     assert.equal(withoutDirectives('a();  // no\r\n'), 'a();  // no\r\n');
     assert.equal(found({}, withoutDirectives(text)).fingerprint, found({}, 'one();\ntwo();').fingerprint);
-  });
-});
-
-describe('a member beyond the specification', () => {
-  const withTool = (members: object) => sampleReport([], (report) => Object.assign(report.tool, members));
-
-  it('names the linter with its version and address', () => {
-    const linter = { name: 'l', version: '1' };
-    assert.deepEqual(linterOf(withTool({ linter })), linter);
-    assert.deepEqual(linterOf(withTool({ linter: { ...linter, informationUri: 'u', more: 1 } })), {
-      ...linter,
-      informationUri: 'u',
-    });
-    for (const odd of [undefined, null, 'l', { name: 'l' }, { version: '1' }, { name: 1, version: '1' }])
-      assert.equal(linterOf(withTool({ linter: odd })), undefined);
-    assert.deepEqual(linterOf(withTool({ linter: { ...linter, informationUri: 7 } })), linter);
   });
 });
 
