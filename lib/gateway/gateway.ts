@@ -22,7 +22,7 @@ import { Authority, type ClientContext } from '../identity/authority.ts';
 import { HEADER_BYTES_MAX, type GatewayConfig } from './config.ts';
 import { Exchange, headFault, type ExchangeContext } from './exchange.ts';
 import { findEvent, LOOK_UP_TURNS } from './find-event.ts';
-import { ADDRESSES_NAMED_MAX, HandshakeLog, RefusalLog } from './refusal-log.ts';
+import { ADDRESSES_NAMED_MAX, RefusalLog } from './refusal-log.ts';
 import { producerOf } from '../identity/producer-identity.ts';
 import { refusals, type ProducerChecks } from './producer-checks.ts';
 import { ProducerTurns } from './producer-turns.ts';
@@ -59,7 +59,6 @@ export class Gateway {
   readonly #meters: ReadonlyMap<Route<Handler>, RouteMeter>;
   readonly #noRoute: RouteMeter;
   readonly #refusalLog: RefusalLog;
-  readonly #handshakeLog: HandshakeLog;
   readonly #metrics: () => Promise<Exposition>;
   readonly #queue: Queue;
   #listening = false;
@@ -85,7 +84,6 @@ export class Gateway {
     this.#showGauges(metrics, admission);
     this.#metrics = atIntervals(() => exposition(metrics.registry), clock);
     this.#refusalLog = new RefusalLog(log, clock);
-    this.#handshakeLog = new HandshakeLog(log, clock);
     this.#context = {
       ...system,
       admission,
@@ -149,7 +147,7 @@ export class Gateway {
         connectionFailure: (reason, address) => {
           telemetry.metrics.handshakes.counter({ reason }).add();
           this.#context.log.debug({ reason, address }, 'TLS handshake failed');
-          this.#handshakeLog.failed(reason, address);
+          this.#refusalLog.handshakeFailed(reason, address);
         },
       },
       system,
@@ -228,7 +226,6 @@ export class Gateway {
     this.#draining = true;
     await this.#server.drain();
     this.#refusalLog.close();
-    this.#handshakeLog.close();
   }
 
   destroy(): void {

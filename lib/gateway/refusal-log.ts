@@ -1,5 +1,5 @@
 // Logs refused requests and failed handshakes at level `info`: one line per minute for each pair of producer and
-// code, and one line per minute for handshakes. No line contains a body.
+// code, and one line per minute for all failed handshakes. No line contains a body.
 //
 // The first refusal of a pair is logged immediately. Later ones are counted and logged together at the end of each
 // minute. A pair without a refusal for a minute is forgotten.
@@ -9,6 +9,13 @@ import type { Log } from '../process/log.ts';
 
 const INTERVAL_MS = 60_000;
 const PAIRS_MAX = 1_000;
+/** Failures from further addresses are counted under `(others)`. */
+const ADDRESSES_MAX = 1_000;
+export const ADDRESSES_NAMED_MAX = 10;
+
+const PROXY_HINT =
+  'the balancers of INGEST_PROXY_FROM must send a PROXY protocol header, version 2; ' +
+  'the stream module of nginx sends version 1';
 
 export interface RefusedClient {
   address: string;
@@ -28,10 +35,13 @@ export class RefusalLog {
   readonly #log: Log;
   readonly #pairs = new Map<string, Pair>();
   readonly #timer: Timer;
+  /** Failed handshakes that are not logged yet. */
+  #reasons = new Map<string, number>();
+  #addresses = new Map<string, number>();
 
   constructor(log: Log, clock: Clock) {
     this.#log = log;
-    this.#timer = clock.every(INTERVAL_MS, () => this.#logCounts());
+    this.#timer = clock.every(INTERVAL_MS, () => this.#logAll());
     this.#timer.unref();
   }
 
@@ -49,13 +59,20 @@ export class RefusalLog {
     }
   }
 
-  /** Logs all refusals that are not logged yet. */
-  close(): void {
-    this.#timer.close();
-    this.#logCounts();
+  handshakeFailed(reason: string, address: string): void {
+    const isNew = !this.#addresses.has(address) && this.#addresses.size >= ADDRESSES_MAX;
+    addOne(this.#reasons, reason);
+    addOne(this.#addresses, isNew ? '(others)' : address);
   }
 
-  #logCounts(): void {
+  /** Logs everything that is not logged yet. */
+  close(): void {
+    this.#timer.close();
+    this.#logAll();
+  }
+
+  #logAll(): void {
+    this.#logHandshakes();
     for (const [key, pair] of this.#pairs)
       if (pair.count === 0) this.#pairs.delete(key);
       else this.#logPair(pair);
@@ -66,6 +83,20 @@ export class RefusalLog {
     pair.count = 0;
     this.#log.info({ producer, ...clientFields(pair, status), code, count }, 'requests refused');
   }
+
+  #logHandshakes(): void {
+    if (this.#reasons.size === 0) return;
+    const most = [...this.#addresses].sort(([, one], [, other]) => other - one).slice(0, ADDRESSES_NAMED_MAX);
+    const fields = {
+      reasons: Object.fromEntries(this.#reasons),
+      addresses: this.#addresses.size,
+      most: most.map(([address, count]) => ({ address, count })),
+      ...(this.#reasons.has('proxy_header') ? { hint: PROXY_HINT } : {}),
+    };
+    this.#log.info(fields, 'TLS handshakes or connections failed');
+    this.#reasons = new Map();
+    this.#addresses = new Map();
+  }
 }
 
 /** The authority that signed an unknown client's certificate can find it by the serial number. */
@@ -73,56 +104,6 @@ export function clientFields({ address, clientCertificate }: Readonly<RefusedCli
   if (status !== 401 || clientCertificate === undefined) return { address };
   const { serialNumber, fingerprint256 } = clientCertificate.certificate;
   return { address, serial: serialNumber, fingerprint: fingerprint256 };
-}
-
-/** Failures from further addresses are counted under `(others)`. */
-const ADDRESSES_MAX = 1_000;
-export const ADDRESSES_NAMED_MAX = 10;
-
-const PROXY_HINT =
-  'the balancers of INGEST_PROXY_FROM must send a PROXY protocol header, version 2; ' +
-  'the stream module of nginx sends version 1';
-
-/** Logs the number of failed handshakes by reason and by address. The minute begins with the first failure. */
-export class HandshakeLog {
-  readonly #log: Log;
-  #reasons = new Map<string, number>();
-  #addresses = new Map<string, number>();
-  readonly #clock: Clock;
-  #timer: Timer | undefined;
-
-  constructor(log: Log, clock: Clock) {
-    this.#log = log;
-    this.#clock = clock;
-  }
-
-  failed(reason: string, address: string): void {
-    const isNew = !this.#addresses.has(address) && this.#addresses.size >= ADDRESSES_MAX;
-    addOne(this.#reasons, reason);
-    addOne(this.#addresses, isNew ? '(others)' : address);
-    if (this.#timer !== undefined) return;
-    this.#timer = this.#clock.after(INTERVAL_MS, () => this.close());
-    this.#timer.unref();
-  }
-
-  /** Logs the failures since the last line. */
-  close(): void {
-    this.#timer?.close();
-    this.#timer = undefined;
-    if (this.#reasons.size === 0) return;
-    const most = [...this.#addresses].sort(([, one], [, other]) => other - one).slice(0, ADDRESSES_NAMED_MAX);
-    this.#log.info(
-      {
-        reasons: Object.fromEntries(this.#reasons),
-        addresses: this.#addresses.size,
-        most: most.map(([address, count]) => ({ address, count })),
-        ...(this.#reasons.has('proxy_header') ? { hint: PROXY_HINT } : {}),
-      },
-      'TLS handshakes or connections failed',
-    );
-    this.#reasons = new Map();
-    this.#addresses = new Map();
-  }
 }
 
 function addOne(counts: Map<string, number>, key: string): void {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { HandshakeLog, RefusalLog } from '../../lib/gateway/refusal-log.ts';
+import { RefusalLog } from '../../lib/gateway/refusal-log.ts';
 import type { Log } from '../../lib/process/log.ts';
 import { SYSTEM } from '../support/system.ts';
 import { VirtualClock } from '../support/virtual-clock.ts';
@@ -77,9 +77,9 @@ describe('the log of handshakes that failed', () => {
   it('has one line for each interval, with counts by reason and the addresses with most failures', async () => {
     const { log, lines } = collecting();
     const clock = new VirtualClock();
-    const handshakes = new HandshakeLog(log, clock);
-    for (let at = 0; at < 12; at += 1) handshakes.failed('reset', `10.0.0.${at}`);
-    for (let at = 0; at < 3; at += 1) handshakes.failed('timeout', '10.0.0.7');
+    const handshakes = new RefusalLog(log, clock);
+    for (let at = 0; at < 12; at += 1) handshakes.handshakeFailed('reset', `10.0.0.${at}`);
+    for (let at = 0; at < 3; at += 1) handshakes.handshakeFailed('timeout', '10.0.0.7');
     assert.equal(clock.pending, 1);
     await clock.advance(59_999);
     assert.deepEqual(lines, []);
@@ -92,20 +92,20 @@ describe('the log of handshakes that failed', () => {
     assert.equal(most.length, 10);
     await clock.advance(60_000);
     assert.equal(lines.length, 1, 'nothing has failed since');
-    handshakes.failed('proxy_header', '10.0.0.1');
+    handshakes.handshakeFailed('proxy_header', '10.0.0.1');
     await clock.advance(60_000);
     assert.deepEqual(lines[1]?.['reasons'], { proxy_header: 1 });
     assert.match(String(lines[1]['hint']), /version 2/);
     assert.equal(lines[1]['addresses'], 1);
-    assert.equal(clock.pending, 0);
     handshakes.close();
+    assert.equal(clock.pending, 0);
     assert.equal(lines.length, 2);
   });
 
   it('keeps at most 1,000 addresses and counts further failures under others', () => {
     const { log, lines } = collecting();
-    const handshakes = new HandshakeLog(log, SYSTEM.clock);
-    for (let at = 0; at < 3_000; at += 1) handshakes.failed('reset', String(at));
+    const handshakes = new RefusalLog(log, SYSTEM.clock);
+    for (let at = 0; at < 3_000; at += 1) handshakes.handshakeFailed('reset', String(at));
     handshakes.close();
     assert.equal(lines[0]?.['addresses'], 1_001);
     assert.deepEqual((lines[0]['most'] as unknown[])[0], { address: '(others)', count: 2_000 });
