@@ -1,5 +1,6 @@
 // How programs start, refuse to start, and check themselves.
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
 import { mkdirSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { once } from 'node:events';
 import { createServer, type AddressInfo } from 'node:net';
@@ -105,6 +106,23 @@ describe('a gateway', () => {
     assert.equal(await unsafe.length(), 0);
     moveTo(safe);
     await eventually('it accepts again', async () => (await client.post(event('two'))).status === 202);
+  });
+});
+
+describe('without the openssl program in PATH', () => {
+  const path = temporaryFolder();
+  for (const tool of ['sh', 'sed', 'dirname', 'readlink', 'id'])
+    symlinkSync(execFileSync('sh', ['-c', `command -v ${tool}`], { encoding: 'utf8' }).trim(), join(path, tool));
+
+  it('a gateway with TLS files accepts events', async () => {
+    const gateway = await TestGateway.start(redis, pki, { PATH: path });
+    assert.equal((await gateway.client(await pki.producer('shop')).post(event('a'))).status, 202);
+  });
+
+  it('a gateway without TLS files exits with 2, and names the package to install', async () => {
+    const [INGEST_TLS_CERT, INGEST_TLS_KEY, INGEST_TLS_CLIENT_CA] = ['', '', ''];
+    const program = started('ingest-gateway', { PATH: path, INGEST_TLS_CERT, INGEST_TLS_KEY, INGEST_TLS_CLIENT_CA });
+    await assertEnds(program, 2, /INGEST_STATE_DIR=.*openssl was not found: install it/);
   });
 });
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { execFile, execFileSync, spawnSync } from 'node:child_process';
 import { createPrivateKey, X509Certificate } from 'node:crypto';
-import { readdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, it } from 'node:test';
@@ -9,9 +9,6 @@ import { promisify } from 'node:util';
 import { CertificateAuthority } from '../support/certificate-authority.ts';
 import { developmentCertificates } from '../../lib/identity/development-certificates.ts';
 import { audienceUri } from '../../lib/identity/producer-identity.ts';
-import { environment, event, GATEWAY, TestGateway } from '../support/gateway.ts';
-import { Pki } from '../support/pki.ts';
-import { TestRedis } from '../support/redis.ts';
 import { eventually, temporaryFolder } from '../support/scope.ts';
 import { SYSTEM } from '../support/system.ts';
 
@@ -161,28 +158,5 @@ describe('a certificate for another producer', () => {
       assert.equal(producer(folder, name).status, 2, name);
     assert.deepEqual(contents(), before);
     for (const name of ['cat', 'web-server', 'key', 'two-keys']) assert.equal(producer(folder, name).status, 0, name);
-  });
-});
-
-describe('without the openssl program in PATH', () => {
-  const path = temporaryFolder();
-  for (const tool of ['sh', 'sed', 'dirname', 'readlink', 'id'])
-    symlinkSync(execFileSync('sh', ['-c', `command -v ${tool}`], { encoding: 'utf8' }).trim(), join(path, tool));
-
-  it('a gateway with TLS files starts', async () => {
-    const [redis, pki] = [await TestRedis.start(), await Pki.create()];
-    const gateway = await TestGateway.start(redis, pki, { PATH: path });
-    assert.equal((await gateway.client(await pki.producer('shop')).post(event('a'))).status, 202);
-  });
-
-  it('a gateway without TLS files exits with 2, and its message names the package to install', () => {
-    const env = environment({
-      PATH: path,
-      INGEST_QUEUE_URI: 'redis://127.0.0.1:1',
-      INGEST_STATE_DIR: temporaryFolder(),
-    });
-    const { status, stdout } = spawnSync(GATEWAY, [], { env, encoding: 'utf8' });
-    assert.equal(status, 2);
-    assert.match(stdout, /INGEST_STATE_DIR=.*openssl was not found: install it/);
   });
 });
