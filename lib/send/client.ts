@@ -175,9 +175,12 @@ class EventClient<Resumed> {
     this.#closing.abort();
     if (this.#outstanding > 0) await new Promise<void>((resolve) => (this.#settledAll = resolve));
     this.#connections.close();
-    await this.#resumed;
-    const journal = await this.#journal?.catch(() => undefined);
-    await journal?.close();
+    try {
+      await this.#resumed;
+    } finally {
+      const journal = await this.#journal?.catch(() => undefined);
+      await journal?.close();
+    }
   }
 
   /** Sends the events of earlier runs in the background. `close` reports a failure. */

@@ -144,6 +144,20 @@ describe('a client', () => {
   });
 });
 
+it('a client frees its journal even if the gateway refuses the events that it holds', async () => {
+  const options = { url: gateway.url, journal: join(temporaryFolder(), 'journal') };
+  gateway.next(...Array<NextAnswer>(40).fill(401));
+  const expired = createClient(options);
+  await Promise.all(events('held', 20).map((one) => expired.send(one)));
+  await expired.close();
+  const stillExpired = createClient(options);
+  await eventually('the gateway refuses the events again', () => gateway.requests === 40);
+  await assert.rejects(stillExpired.close(), { name: 'SendingStopped' });
+  const renewed = createClient(options);
+  await eventually('all events are accepted', () => gateway.events.length === 20);
+  await renewed.close();
+});
+
 describe('what cannot succeed', () => {
   /** Asserts that one event, and one of many, is tried once. */
   async function assertStopsAfterOneTry(options: SendEventsOptions, message: RegExp): Promise<void> {
