@@ -115,7 +115,7 @@ describe('without the openssl program in PATH', () => {
     symlinkSync(execFileSync('sh', ['-c', `command -v ${tool}`], { encoding: 'utf8' }).trim(), join(path, tool));
 
   it('a gateway with TLS files accepts events', async () => {
-    const gateway = await TestGateway.start(redis, pki, { PATH: path });
+    const gateway = await TestGateway.start(await TestRedis.start(), pki, { PATH: path });
     assert.equal((await gateway.client(await pki.producer('shop')).post(event('a'))).status, 202);
   });
 
