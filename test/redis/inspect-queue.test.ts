@@ -126,7 +126,7 @@ describe('the check of a queue', () => {
       await clock.advance(1_000);
       return message !== '';
     });
-    assert.match(message, /the queue does not answer \(.*\); check that the server runs and is reachable$/);
+    assert.match(message, /the queue does not answer \(.*\); check that the server runs, is reachable/);
   });
 });
 

@@ -3,9 +3,9 @@ import type { QueueReport } from '../../ingest/queue.ts';
 import type { Clock, ClockAndRandom } from '../../process/clock.ts';
 import type { Log } from '../../process/log.ts';
 import { RedisConnection } from '../server/connection.ts';
-import { isPasswordRefused, type QueueRefusal } from '../wire/errors.ts';
+import type { QueueRefusal } from '../wire/errors.ts';
 import { CONNECTIONS } from './replicated-sender.ts';
-import { inspectQueue, queueAway, queueFailure, queueRefused } from '../stream/inspect-queue.ts';
+import { inspectQueue, queueFailure } from '../stream/inspect-queue.ts';
 import { queuePartitions } from '../stream/queue-partitions.ts';
 import { sharedClients } from '../wire/redis-client.ts';
 import { type Durability, type QueueObserver, StreamQueue } from './stream-queue.ts';
@@ -81,15 +81,13 @@ export async function startQueue(
       ),
     );
     if (states.every(({ available }) => available)) return;
-    if (refusal !== undefined) throw queueRefused(uri, refusal);
+    if (refusal !== undefined) throw queueFailure(uri, refusal);
     // A rewrite of the append-only file may take minutes. Meanwhile, the gateway listens but is not ready.
     if (streams.every(({ queue }, at) => states[at]?.available === true || queue.awaitsRewrite)) return;
     if (clock.ms() <= deadline) continue;
     if (states.some(({ available }) => available)) return;
     const [why = ''] = states.map((state) => (state.available ? '' : state.reason));
-    if (isPasswordRefused(why)) throw queueAway(uri, why);
-    const remedy = 'check that the server runs, is reachable and can be written to';
-    throw queueFailure(uri, `the queue takes no events (${why}); ${remedy}`);
+    throw queueFailure(uri, new Error(`the queue takes no events (${why})`));
   }
 }
 

@@ -3,9 +3,9 @@ import { REPLICA_LEASE_MS, type QueueReport } from '../../ingest/queue.ts';
 import type { Clock, ClockAndRandom } from '../../process/clock.ts';
 import type { Log } from '../../process/log.ts';
 import { EXIT, StartFailure } from '../../process/program.ts';
-import { queueAway, queueRefused } from '../stream/inspect-queue.ts';
+import { queueFailure } from '../stream/inspect-queue.ts';
 import { queuePartitions } from '../stream/queue-partitions.ts';
-import { QueueRefusal } from '../wire/errors.ts';
+import { queueIsAway } from '../wire/errors.ts';
 import { memberName, StreamReader } from './stream-reader.ts';
 
 const QUEUE_START_MS = 5_000;
@@ -44,45 +44,36 @@ export async function joinReplicas(
 ): Promise<void> {
   const { queueUri, replicasMax } = config;
   const opened = await Promise.all(readers.map((reader) => reader.open(QUEUE_START_MS))).catch((cause: unknown) => {
-    throw cause instanceof QueueRefusal ? queueRefused(queueUri, cause) : cause;
+    throw queueFailure(queueUri, cause);
   });
   if (stopped.aborted) return;
   const reachable = readers.filter((_, at) => opened[at]);
   if (reachable.length === 0) {
     const waiting = readers.find((reader) => reader.waiting);
-    if (waiting === undefined) throw queueAway(queueUri, readers[0]?.lastError ?? '');
+    if (waiting === undefined) throw queueFailure(queueUri, new Error(queueIsAway(readers[0]?.lastError ?? '')));
     const reason = waiting.lastError;
     log.error({ reason }, 'the queue is reachable but accepts no commands; starting and waiting');
   }
   const deadline = clock.ms() + REGISTER_TIMEOUT_MS;
+  /** Tries to register until the deadline. Resolves with true if all places are taken. */
+  const isFull = async (reader: StreamReader): Promise<boolean> => {
+    for (;;) {
+      const joined = await reader.register(replicasMax).catch((cause: unknown) => {
+        log.warn({ err: cause }, 'the queue accepts no commands');
+        return undefined;
+      });
+      if (stopped.aborted || joined === true) return false;
+      if (clock.ms() >= deadline) return joined === false;
+      await clock.sleep(REGISTER_INTERVAL_MS, stopped);
+    }
+  };
   // Streams are registered in order, so that one of two consumers that start together gets a place on every stream.
   for (const reader of reachable) {
-    if (!(await isFull(reader, replicasMax, deadline, clock, stopped, log))) continue;
+    if (!(await isFull(reader))) continue;
     throw new StartFailure(
       EXIT.replicas,
       `INGEST_CONSUMER_REPLICAS_MAX=${replicasMax}: as many replicas run already; stop one, ` +
         'or raise this key for every replica',
     );
-  }
-}
-
-/** Tries to register until the deadline. Resolves with true if all places are taken. */
-async function isFull(
-  reader: StreamReader,
-  replicasMax: number,
-  deadline: number,
-  clock: Clock,
-  stopped: AbortSignal,
-  log: Log,
-): Promise<boolean> {
-  for (let full: boolean | undefined; ; await clock.sleep(REGISTER_INTERVAL_MS, stopped)) {
-    try {
-      full = !(await reader.register(replicasMax));
-    } catch (cause) {
-      full = undefined;
-      log.warn({ err: cause }, 'the queue accepts no commands');
-    }
-    if (stopped.aborted || full === false) return false;
-    if (clock.ms() >= deadline) return full === true;
   }
 }

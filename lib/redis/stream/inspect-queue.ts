@@ -6,7 +6,7 @@ import { messageOf } from '../../process/message-of.ts';
 import { EXIT, StartFailure } from '../../process/program.ts';
 import { RedisConnection } from '../server/connection.ts';
 import { serverInfo, serverName } from '../server/facts.ts';
-import { isPasswordRefused, SettingRefused, queueIsAway, QueueRefusal } from '../wire/errors.ts';
+import { SettingRefused, queueIsAway, QueueRefusal } from '../wire/errors.ts';
 import { fieldsOf } from '../wire/values.ts';
 import { xinfo } from './group.ts';
 import { queuePartitions, type QueuePartition } from './queue-partitions.ts';
@@ -16,19 +16,14 @@ const CONNECT_MS = 5_000;
 /** The result reports failures, so these connections do not log them. */
 const QUIET = createLog('check', 'error');
 
-export const queueFailure = (uri: string, why: string): StartFailure =>
-  new StartFailure(EXIT.queue, `INGEST_QUEUE_URI=${maskedUri(uri)}: ${why}`);
+const REMEDY = 'check that the server runs, is reachable, accepts the user and password, and can be written to';
 
-export const queueAway = (uri: string, reason: string): StartFailure => {
-  const remedy = isPasswordRefused(reason) ? 'check user and password' : 'check that the server runs and is reachable';
-  return queueFailure(uri, `${queueIsAway(reason)}; ${remedy}`);
-};
-
-/** If this program must not use the queue, the exit code is 4, or 2 if its own setting is wrong. */
-export const queueRefused = (uri: string, refusal: QueueRefusal): StartFailure =>
-  refusal instanceof SettingRefused
-    ? new StartFailure(EXIT.configuration, `INGEST_QUEUE_URI=${maskedUri(uri)}: ${refusal.message}`)
-    : queueFailure(uri, refusal.message);
+/** Returns the failure of a program at startup: exit code 4, or 2 if the program's own setting is wrong. */
+export function queueFailure(uri: string, cause: unknown): StartFailure {
+  const code = cause instanceof SettingRefused ? EXIT.configuration : EXIT.queue;
+  const why = cause instanceof QueueRefusal ? cause.message : `${messageOf(cause)}; ${REMEDY}`;
+  return new StartFailure(code, `INGEST_QUEUE_URI=${maskedUri(uri)}: ${why}`);
+}
 
 interface InspectedQueue {
   readonly uri: string;
@@ -58,15 +53,13 @@ async function inspectPartition(
     },
   });
   try {
-    if (!(await connection.opened(CONNECT_MS))) throw queueAway(uri, connection.lastError);
+    if (!(await connection.opened(CONNECT_MS))) throw new Error(queueIsAway(connection.lastError));
     const server = serverName(await serverInfo(connection));
     // The gateway's Redis user may lack the right to call XLEN.
     const events = Number(fieldsOf(await xinfo(connection, 'STREAM', part.stream)).get('length') ?? 0);
     return { server, events };
   } catch (cause) {
-    if (cause instanceof StartFailure) throw cause;
-    if (cause instanceof QueueRefusal) throw queueRefused(uri, cause);
-    throw queueFailure(uri, messageOf(cause));
+    throw queueFailure(uri, cause);
   } finally {
     connection.close();
   }
