@@ -10,7 +10,7 @@ import { configurationFailure, EXIT, StartFailure, versionLine } from '../lib/pr
 import { SettingRefused } from '../lib/redis/wire/errors.ts';
 import { queueAdmin } from '../lib/redis/admin/stream-admin.ts';
 import { complainer, print, showStep } from './output.ts';
-import { endWritten, onOutputFailure, stopSignal, written } from './process-end.ts';
+import { endNow, endWritten, onOutputFailure, stopSignal, written } from './process-end.ts';
 import { readSchema } from '../lib/consumer/schemas.ts';
 import { openWarehouseAdmin } from './warehouse-adapter.ts';
 import { quietLog } from './quiet-log.ts';
@@ -53,7 +53,7 @@ function outputOf({ json, yes }: CommandLine): Omit<Session, 'sides' | 'queue' |
     ...SYSTEM,
     json,
     print,
-    printed: () => written(process.stdout).then(() => output === 'open'),
+    printed: () => written(process.stdout).then(() => output.isOpen),
     tell: complain,
     stopped,
     readSchema: (path) => readSchema(path, SYSTEM.clock),
@@ -86,12 +86,16 @@ function failed(cause: unknown): number {
 
 // A command goes on without its output, because a change must finish and be recorded. A closed pipe (`| head`) is not a
 // failure.
-let output: 'open' | 'closed' | 'failed' = 'open';
+const output: { isOpen: boolean; hasFailed: boolean; codeAtEnd?: number } = { isOpen: true, hasFailed: false };
+const exitCode = (code: number): number => (code === EXIT.clean && output.hasFailed ? NOT_DONE : code);
 onOutputFailure(
   NAME,
-  () => (output = 'closed'),
-  () => (output = 'failed'),
+  () => (output.isOpen = false),
+  () => {
+    Object.assign(output, { isOpen: false, hasFailed: true });
+    if (output.codeAtEnd !== undefined) endNow(exitCode(output.codeAtEnd));
+  },
 );
-const code = await main().catch(failed);
+output.codeAtEnd = await main().catch(failed);
 // Exits without waiting for connections that are still closing.
-await endWritten(code === EXIT.clean && (output as string) === 'failed' ? NOT_DONE : code);
+await endWritten(exitCode(output.codeAtEnd));

@@ -63,15 +63,16 @@ describe('a list of more rows than a pipe holds', () => {
     assert.equal(record?.['changed'], 2);
   });
 
-  it('ends with 1 and a reason if its output cannot be written', () => {
-    const shell = `'${new URL('../../bin/ingest-admin', import.meta.url).pathname}' ${list.join(' ')} > /dev/full`;
-    const failing = (): unknown =>
-      execFileSync('sh', ['-c', shell], { env: { PATH: process.env['PATH'], ...admin.env }, stdio: 'pipe' });
-    assert.throws(failing, (cause: Error & { status: number; stderr: Buffer }) => {
-      assert.equal(cause.stderr.toString(), 'ingest-admin: standard output cannot be written (ENOSPC)\n');
-      return cause.status === 1;
+  for (const line of [list.join(' '), '--help'])
+    it(`ends with 1 and a reason if its output cannot be written: ${line}`, () => {
+      const shell = `'${new URL('../../bin/ingest-admin', import.meta.url).pathname}' ${line} > /dev/full`;
+      const failing = (): unknown =>
+        execFileSync('sh', ['-c', shell], { env: { PATH: process.env['PATH'], ...admin.env }, stdio: 'pipe' });
+      assert.throws(failing, (cause: Error & { status: number; stderr: Buffer }) => {
+        assert.equal(cause.stderr.toString(), 'ingest-admin: standard output cannot be written (ENOSPC)\n');
+        return cause.status === 1;
+      });
     });
-  });
 
   it('ends at a signal while its output waits for a reader', async () => {
     const child = spawn(new URL('../../bin/ingest-admin', import.meta.url).pathname, list, {
