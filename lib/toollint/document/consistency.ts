@@ -27,7 +27,11 @@ function* checkHeader({ gate, execution, scan, tool }: Report): Contradictions {
     yield* checkPath(relativePath, `/execution/diagnostics/${index}/relativePath`);
   if (target?.kind === 'file' || target?.path !== '.') yield* checkPath(target?.path, '/scan/target/path');
   if (scopeKnown === (target === null))
-    yield ['contradictory-scope', '/scan/target', `${scopeKnown ? 'a known' : 'no known'} scope has a target`];
+    yield [
+      'contradictory-scope',
+      '/scan/target',
+      scopeKnown ? 'a known scope needs a target' : 'an unknown scope has no target',
+    ];
   for (const name of ['enabledRuleIds', 'include', 'exclude'] as const)
     if (!scopeKnown && scan[name].length > 0)
       yield ['contradictory-scope', `/scan/${name}`, 'an unknown scope has empty lists'];
@@ -71,13 +75,14 @@ function* checkFindings({ findings, scan, selection }: Report): Contradictions {
 function* checkLocation({ location }: Finding, at: string, target: Report['scan']['target']): Contradictions {
   const { scope, path, line, column } = location;
   const isFile = scope === 'file';
-  const odd = isFile
-    ? path === undefined
-      ? 'path'
-      : column !== undefined && line === undefined && 'column'
-    : (line !== undefined && 'line') || (column !== undefined && 'column');
-  if (odd)
-    yield ['impossible-location', `${at}/${odd}`, 'a finding in a file has a path, and a line if it has a column'];
+  const odd = {
+    path: isFile && path === undefined,
+    line: !isFile && line !== undefined,
+    column: column !== undefined && (!isFile || line === undefined),
+  };
+  const [name] = Object.entries(odd).find(([, isOdd]) => isOdd) ?? [];
+  if (name !== undefined)
+    yield ['impossible-location', `${at}/${name}`, 'a finding in a file has a path, and a line if it has a column'];
   if (isFile || path !== '.') yield* checkPath(path, `${at}/path`);
   if (!isFile || target === null || path === undefined || pathFault(path) !== undefined) return;
   const isInside = target.kind === 'file' ? path === target.path : isUnder(path, target.path);
