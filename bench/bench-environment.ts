@@ -36,13 +36,15 @@ export interface RunningServer {
   stop(): Promise<void>;
 }
 
+export const git = (...args: readonly string[]): string =>
+  execFileSync('git', ['-C', ROOT, ...args], { encoding: 'utf8', stdio: 'pipe' }).trim();
+
 /**
  * Checks out `commit` into a temporary folder, which uses the dependencies of this checkout and is removed when this
  * process exits. Throws if the commit does not exist.
  */
 export function checkOut(commit: string): string {
   const folder = mkdtempSync(join(tmpdir(), 'ingest-bench-base-'));
-  const git = (...args: readonly string[]): void => void execFileSync('git', ['-C', ROOT, ...args], { stdio: 'pipe' });
   process.on('exit', () => git('worktree', 'remove', '--force', folder));
   git('worktree', 'add', '--force', '--detach', folder, commit);
   symlinkSync(join(ROOT, 'node_modules'), join(folder, 'node_modules'));

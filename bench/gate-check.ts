@@ -3,10 +3,10 @@
 import { spawnSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { checkOut, NODE } from './bench-environment.ts';
+import { checkOut, git, NODE } from './bench-environment.ts';
 
 const RUNS = 3;
-const HEAD = spawnSync('git', ['rev-parse', 'HEAD'], { encoding: 'utf8' }).stdout.trim();
+const HEAD = git('rev-parse', 'HEAD');
 
 interface WorseBuild {
   readonly name: string;

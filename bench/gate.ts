@@ -2,10 +2,9 @@
 // per event with the budget. All are also compared with the gateway of the commit in BENCH_BASE. Every round starts
 // fresh processes. While the verdict is "too noisy", the gate adds rounds, up to ROUNDS_MAX or TIME_MAX_MS. Exit codes:
 // 0 for pass, 1 for worse, 3 for no verdict.
-import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { BenchEnvironment, checkOut, ROOT } from './bench-environment.ts';
+import { BenchEnvironment, checkOut, git, ROOT } from './bench-environment.ts';
 import { beside } from './beside.ts';
 import { PIPELINED_LOAD } from './cases/pipelining.ts';
 import {
@@ -83,16 +82,8 @@ async function comparedCommit(): Promise<{ readonly commit: string; readonly sub
   try {
     const subject = gatewayOf(checkOut(commit));
     await withServer(environment, subject, () => Promise.resolve());
-    const about = execFileSync('git', [
-      '-C',
-      ROOT,
-      'log',
-      '-1',
-      '--format=%h of %cd (%cr): %s',
-      '--date=short',
-      commit,
-    ]);
-    process.stdout.write(`bench-gate: compared with ${about.toString().trim()}\n`);
+    const about = git('log', '-1', '--format=%h of %cd (%cr): %s', '--date=short', commit);
+    process.stdout.write(`bench-gate: compared with ${about}\n`);
     return { commit, subject };
   } catch (cause) {
     process.stdout.write(`bench-gate: not compared with ${commit}: ${String(cause)}\n`);

@@ -5,6 +5,7 @@ import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { freePort } from '../../lib/process/free-port.ts';
+import { eventually } from '../../test/support/scope.ts';
 import type { BenchEnvironment, RunningServer } from '../bench-environment.ts';
 
 const LUA = `
@@ -58,14 +59,10 @@ export async function startNginx(
 }
 
 /** Waits for the worker process, which handles all requests and is forked only after the port is open. */
-async function workerOf(master: number): Promise<number> {
-  for (let tries = 0; tries < 200; tries += 1) {
-    const [worker] = readFileSync(`/proc/${master}/task/${master}/children`, 'utf8').trim().split(' ');
-    if (worker !== undefined && worker !== '') return Number(worker);
-    await new Promise((resolve) => setTimeout(resolve, 25));
-  }
-  throw new Error('nginx has no worker');
-}
+const workerOf = (master: number): Promise<number> =>
+  eventually('nginx has a worker', () => Number.parseInt(readFileSync(childrenOf(master), 'utf8'), 10) || undefined);
+
+const childrenOf = (pid: number): string => `/proc/${pid}/task/${pid}/children`;
 
 function configuration({ certificates }: BenchEnvironment, port: number, script: string): string {
   // If root started nginx, its worker would run as `nobody`, which cannot read the folder.
