@@ -363,7 +363,7 @@ async function* itemsOf<T>(journal: Journal | undefined, events: Events<T>): Asy
 /** Returns the bytes to send, or the refusal of an object that cannot be serialized. */
 function bodyOf(event: EventInput): Buffer | Try {
   if (typeof event === 'string') return Buffer.from(event);
-  if (event instanceof Uint8Array) return Buffer.from(event.buffer, event.byteOffset, event.byteLength);
+  if (event instanceof Uint8Array) return Buffer.from(event); // A copy: the caller may use its buffer again.
   let error = 'JSON.stringify returned undefined';
   try {
     const text = JSON.stringify(event) as string | undefined;

@@ -238,6 +238,18 @@ describe('sendEvents', () => {
     );
   });
 
+  it('sends the bytes that an event had when it was read, even if its source uses the buffer again', async () => {
+    function* reusing(): Generator<Buffer> {
+      const buffer = Buffer.from('{"id":"0","type":"t"}');
+      for (let at = 0; at < 10; at += 1) {
+        buffer.write(String(at), 7);
+        yield buffer;
+      }
+    }
+    assert.deepEqual(await kinds(sendEvents(reusing(), { url: gateway.url })), Array(10).fill('accepted'));
+    assert.equal(gateway.events.length, 10);
+  });
+
   it('refuses an event that cannot be serialized, sends the others, and keeps it out of the journal', async () => {
     const circular: Record<string, unknown> = { id: 'circular', type: 't' };
     circular['self'] = circular;
