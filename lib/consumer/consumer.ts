@@ -74,9 +74,6 @@ export class Consumer {
   readonly #loggedAway = new Set<Dependency>();
   /** `full`: does not read, because `replicasMax` others do. */
   #phase: 'preparing' | 'joining' | 'full' | 'reading' = 'preparing';
-  /** True if the last read returned as many entries as it could, so that the queue probably has more. */
-  #backlog = false;
-  #hasRead = false;
   /** Ends before the next read. An acknowledgment waits for it, so that both leave in one write. */
   #readingPause = Promise.resolve();
   #endPause: () => void = () => undefined;
@@ -151,19 +148,19 @@ export class Consumer {
   }
 
   async #takeIn(): Promise<void> {
-    const underWay = new Set<Promise<void>>();
+    const underWay = new Set<Promise<boolean>>();
     while (!this.stopping) {
       if (this.#phase !== 'reading') {
         await Promise.all(underWay);
         await this.#step('queue', () => this.#join());
         continue;
       }
-      const max = await this.#intake.reserve(underWay.size === 0 && !this.#backlog);
+      const max = await this.#intake.reserve(underWay.size === 0 && !this.#intake.backlog);
       const read = this.#read(max).finally(() => underWay.delete(read));
       underWay.add(read);
-      if (!this.#backlog) {
-        await read;
-        if (this.#hasRead && !this.#backlog && !this.stopping) await this.#pauseReading();
+      if (!this.#intake.backlog) {
+        const hasEntries = await read;
+        if (hasEntries && !this.#intake.backlog && !this.stopping) await this.#pauseReading();
       } else if (underWay.size === READS_AT_ONCE) await Promise.race(underWay);
     }
     await Promise.all(underWay);
@@ -180,12 +177,11 @@ export class Consumer {
     return this.#readingPause;
   }
 
-  async #read(max: number): Promise<void> {
-    const waitMs = this.#backlog ? 0 : READ_WAIT_MS;
+  /** Resolves with true if the read returned entries. */
+  async #read(max: number): Promise<boolean> {
+    const waitMs = this.#intake.backlog ? 0 : READ_WAIT_MS;
     const deliveries: readonly Delivery[] =
       (await this.#step('queue', () => this.#options.reader.read(max, CLAIM_IDLE_MS, waitMs))) ?? [];
-    this.#backlog = deliveries.length >= max;
-    this.#hasRead = deliveries.length > 0;
     const { schemas, telemetry } = this.#options;
     const entered = classify(deliveries);
     const isChecked = (one: Entered): one is EnteredEvent => !isRejection(one) && schemas?.has(one) === true;
@@ -193,11 +189,13 @@ export class Consumer {
     const others = entered.filter((one) => !isChecked(one));
     if (schemas !== undefined)
       telemetry.metrics.schemaEvents.unschematized.add(others.filter((one) => !isRejection(one)).length);
-    this.#intake.add(others, max, this.#backlog, checked);
-    if (checked.length === 0) return;
-    // The next read does not wait for the check.
-    const check = this.#check(checked).finally(() => this.#checks.delete(check));
-    this.#checks.add(check);
+    this.#intake.add(others, max, checked);
+    if (checked.length > 0) {
+      // The next read does not wait for the check.
+      const check = this.#check(checked).finally(() => this.#checks.delete(check));
+      this.#checks.add(check);
+    }
+    return deliveries.length > 0;
   }
 
   async #check(events: readonly EnteredEvent[]): Promise<void> {

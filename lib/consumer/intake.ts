@@ -51,22 +51,25 @@ export class Intake {
   readonly #takers: (() => void)[] = [];
   #wakeReader: () => void = () => undefined;
   #waiting: Entered[] = [];
-  #waitingBytes = 0;
+  /** Entries that wait or are being checked against schemas, and the bytes of their bodies. */
+  #held = 0;
+  #heldBytes = 0;
   /** Limit on the entries of one read after a failure of the queue. */
   #readEntries = Number.POSITIVE_INFINITY;
   /** Number of entries that the current reads may return. */
   #reserved = 0;
-  /** Entries whose events are being checked against schemas, and the bytes of their bodies. */
-  #checked = 0;
-  #checkedBytes = 0;
   /** Mean size of a body in the last read that was not empty. */
   #meanBytes = 0;
-  /** True if the queue probably has more entries, so that the next read returns immediately. */
   #backlog = false;
   #ended = false;
 
   constructor(options: IntakeOptions) {
     this.#options = options;
+  }
+
+  /** True if the last read was full, so that the queue probably has more entries. */
+  get backlog(): boolean {
+    return this.#backlog;
   }
 
   /** Makes the next reads small, because a large read may have failed. They double while they are full. */
@@ -92,25 +95,23 @@ export class Intake {
     return entries;
   }
 
-  /**
-   * Adds the result of a read of up to `reserved` entries. `full`: the queue probably has more. `checked` are those
-   * that `addChecked` adds later.
-   */
-  add(entries: readonly Entered[], reserved: number, full: boolean, checked: readonly Entered[] = []): void {
+  /** Adds the result of a read of up to `reserved` entries. `checked` are those that `addChecked` adds later. */
+  add(entries: readonly Entered[], reserved: number, checked: readonly Entered[] = []): void {
+    const [count, bytes] = [entries.length + checked.length, bytesOf(entries) + bytesOf(checked)];
     this.#reserved -= reserved;
-    this.#backlog = full;
-    if (full) this.#readEntries *= 2;
-    if (entries.length + checked.length > 0)
-      this.#meanBytes = (bytesOf(entries) + bytesOf(checked)) / (entries.length + checked.length);
-    this.#checked += checked.length;
-    this.#checkedBytes += bytesOf(checked);
-    this.#push(entries);
+    this.#held += count;
+    this.#heldBytes += bytes;
+    if (count > 0) this.#meanBytes = bytes / count;
+    this.#backlog = count >= reserved;
+    if (this.#backlog) this.#readEntries *= 2;
+    this.addChecked(entries);
   }
 
   addChecked(entries: readonly Entered[]): void {
-    this.#checked -= entries.length;
-    this.#checkedBytes -= bytesOf(entries);
-    this.#push(entries);
+    for (const entry of entries) this.#waiting.push(entry);
+    this.#wakeTakers();
+    // A read that returned less than it reserved makes room.
+    this.#wakeReader();
   }
 
   /** Waits for entries and returns all of them; `undefined` once it has ended and is empty. */
@@ -121,7 +122,8 @@ export class Intake {
     }
     const taken = this.#waiting;
     this.#waiting = [];
-    this.#waitingBytes = 0;
+    this.#held -= taken.length;
+    this.#heldBytes -= bytesOf(taken);
     this.#wakeReader();
     return taken;
   }
@@ -140,19 +142,11 @@ export class Intake {
     const { wanted, readMax, streams } = this.#options;
     const most = Math.min(readMax(), this.#readEntries);
     const entries = Math.max(1, Math.min(reads * most, Math.floor(READ_BYTES / streams / this.#meanBytes)));
-    const coming = this.#waiting.length + this.#checked + this.#reserved;
-    const bytes = this.#waitingBytes + this.#checkedBytes + (this.#reserved + entries) * this.#meanBytes;
+    const coming = this.#held + this.#reserved;
+    const bytes = this.#heldBytes + (this.#reserved + entries) * this.#meanBytes;
     return coming === 0 || (coming + entries <= READ_AHEAD_BATCHES * wanted && bytes <= BYTES_MAX / streams)
       ? entries
       : 0;
-  }
-
-  #push(entries: readonly Entered[]): void {
-    for (const entry of entries) this.#waiting.push(entry);
-    this.#waitingBytes += bytesOf(entries);
-    this.#wakeTakers();
-    // A read that returned less than it reserved makes room.
-    this.#wakeReader();
   }
 
   #wakeTakers(): void {

@@ -11,10 +11,6 @@ function entries(count: number, bodyBytes: number, first = 0): Entered[] {
   return Array.from({ length: count }, (_, at) => ({ ...about, entry: `${first + at}-0` }));
 }
 
-/** Adds the result of a read. The queue has more if it was full. */
-const add = (intake: Intake, read: readonly Entered[], reserved: number): void =>
-  intake.add(read, reserved, read.length === reserved);
-
 async function settles(promise: Promise<unknown>): Promise<boolean> {
   let settled = false;
   void promise.then(() => (settled = true));
@@ -29,7 +25,7 @@ describe('the intake', () => {
   it('returns a single event immediately', async () => {
     const intake = opened(400, 100);
     const taking = intake.take();
-    add(intake, entries(1, 300), await intake.reserve());
+    intake.add(entries(1, 300), await intake.reserve());
     assert.equal((await taking)?.length, 1);
   });
 
@@ -38,7 +34,7 @@ describe('the intake', () => {
     const taking = intake.take();
     for (let first = 0; first < 400; first += 100) {
       assert.equal(await settles(taking), false, `with ${first} entries`);
-      add(intake, entries(100, 300, first), await intake.reserve());
+      intake.add(entries(100, 300, first), await intake.reserve());
     }
     assert.deepEqual(
       (await taking)?.map(({ entry }) => entry),
@@ -48,7 +44,7 @@ describe('the intake', () => {
 
   it('has room for two batches, including entries that are being read', async () => {
     const intake = opened(200, 100);
-    for (let reads = 0; reads < 3; reads += 1) add(intake, entries(100, 300), await intake.reserve());
+    for (let reads = 0; reads < 3; reads += 1) intake.add(entries(100, 300), await intake.reserve());
     assert.equal(await intake.reserve(), 100);
     const fifth = intake.reserve();
     assert.equal(await settles(fifth), false);
@@ -58,18 +54,18 @@ describe('the intake', () => {
 
   it('makes reads smaller for large bodies, and holds 4 MiB of bodies', async () => {
     const intake = opened(2_000, 500);
-    add(intake, entries(100, MIB / 4), await intake.reserve());
+    intake.add(entries(100, MIB / 4), await intake.reserve());
     const next = intake.reserve();
     assert.equal(await settles(next), false, '25 MiB wait');
     await intake.take();
     assert.equal(await next, 4);
-    add(intake, entries(4, MIB / 4), 4);
+    intake.add(entries(4, MIB / 4), 4);
     let waiting = 4;
     for (;;) {
       const reserving = intake.reserve();
       if (!(await settles(reserving))) break;
       const reserved = await reserving;
-      add(intake, entries(reserved, MIB / 4), reserved);
+      intake.add(entries(reserved, MIB / 4), reserved);
       waiting += reserved;
     }
     assert.equal(waiting, 16);
@@ -79,7 +75,7 @@ describe('the intake', () => {
     const intake = opened(10_000, 30);
     const read = async (): Promise<number> => {
       const entriesMax = await intake.reserve();
-      add(intake, entries(entriesMax, 300), entriesMax);
+      intake.add(entries(entriesMax, 300), entriesMax);
       return entriesMax;
     };
     const sizes = [await read()];
@@ -91,12 +87,12 @@ describe('the intake', () => {
   // If an unused reservation were not released, reading and landing would wait for each other.
   it('continues to read when small bodies follow large ones', async () => {
     const intake = opened(2_000, 500);
-    add(intake, entries(500, 2_250), await intake.reserve());
-    add(intake, entries(466, 2_250), await intake.reserve());
+    intake.add(entries(500, 2_250), await intake.reserve());
+    intake.add(entries(466, 2_250), await intake.reserve());
     const reserved = await intake.reserve();
     const next = intake.reserve();
     assert.equal(await settles(next), false);
-    add(intake, entries(reserved, 100), reserved);
+    intake.add(entries(reserved, 100), reserved);
     assert.equal(await next, 500);
   });
 });
