@@ -36,13 +36,11 @@ export interface ServerHandlers<T> {
   readonly plainHttp: () => string;
 }
 
-export const HANDSHAKE_FAILURES = [
-  ...['timeout', 'reset', 'protocol', 'cipher', 'certificate', 'not_tls', 'limit', 'proxy_source', 'proxy_header'],
-  'other',
-] as const;
+const TLS_FAILURES = ['timeout', 'reset', 'protocol', 'cipher', 'certificate', 'not_tls', 'other'] as const;
+export const HANDSHAKE_FAILURES = [...TLS_FAILURES, 'limit', 'proxy_source', 'proxy_header'] as const;
 export type ConnectionFailure = (typeof HANDSHAKE_FAILURES)[number];
 
-export function handshakeReason({ code = '' }: NodeJS.ErrnoException): ConnectionFailure {
+export function handshakeReason({ code = '' }: NodeJS.ErrnoException): (typeof TLS_FAILURES)[number] {
   if (code === 'ERR_TLS_HANDSHAKE_TIMEOUT') return 'timeout';
   if (code === 'ECONNRESET' || code === 'EPIPE') return 'reset';
   if (code === 'ERR_SSL_HTTP_REQUEST' || code === 'ERR_SSL_WRONG_VERSION_NUMBER') return 'not_tls';

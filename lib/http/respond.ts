@@ -33,8 +33,8 @@ export function respond(response: ServerResponse, requestId: string, answer: Ans
   const { status, contentType, body, headers: more = [] } = answer;
   const own = ['Content-Type', contentType, 'Content-Length', String(bytesOf(body)), 'X-Request-Id', requestId];
   response.writeHead(status, [...own, ...more]);
-  // Node would write the head in the encoding of a body that is a string, and a request id has one byte per character.
-  if (typeof body === 'string') return void response.end(Buffer.from(body));
+  // Node writes the head in the encoding of a body that is a string, and a request id has one byte per character.
+  if (typeof body === 'string') return void response.end(Buffer.from(body).toString('latin1'), 'latin1');
   if (answer.isOnlyCopy === true) response.once('close', () => body.forEach(free));
   Readable.from(piecesOf(body), { highWaterMark: 1 }).pipe(response);
 }
