@@ -32,7 +32,6 @@ import { assertRights } from '../stream/rights.ts';
 import { StreamTrimmer } from '../stream/stream-trimmer.ts';
 import { withTimeout } from '../wire/deadline.ts';
 import { NoAnswer, RedisError } from '../wire/errors.ts';
-import { isNoScript } from '../wire/script.ts';
 import type { Argument, RedisValue, Server } from '../wire/values.ts';
 import { CallDeadlines, endOfCall, settleAll, type Call } from './calls.ts';
 import { packEvents } from './packed-events.ts';
@@ -78,9 +77,8 @@ export class StreamQueue implements Queue {
   readonly #log: Log;
   readonly #onCall: (seconds: number, events: number) => void;
   readonly #stream: string;
-  /** The first arguments of every accepting call. */
-  readonly #accept: readonly string[];
-  readonly #retentionMs: number;
+  /** In milliseconds, as an argument of scripts. */
+  readonly #retention: string;
   readonly #makes: boolean;
   readonly #identity: KnownIdentity;
   readonly #durability: DurabilityCheck;
@@ -105,8 +103,7 @@ export class StreamQueue implements Queue {
     this.#probeTimeoutMs = Math.min(Math.max(PROBE_TIMEOUT_MS, this.#timeoutMs), STALL_MAX_MS);
     this.#onCall = observer.onCall ?? (() => undefined);
     this.#stream = stream;
-    this.#accept = [...ACCEPT.command(stream), String(retentionMs)];
-    this.#retentionMs = retentionMs;
+    this.#retention = String(retentionMs);
     this.#makes = makes;
     this.#identity = new KnownIdentity(stream, clock, part.identify);
     this.#durability = new DurabilityCheck({ ...durability, log });
@@ -169,18 +166,13 @@ export class StreamQueue implements Queue {
     assert(from < submissions.length);
     const end = endOfCall(submissions, from);
     const carried = from === 0 && end === submissions.length ? submissions : submissions.slice(from, end);
-    const command: Argument[] = [...this.#accept, packEvents(this.#identity.index, carried)];
-    let argument = command.length;
-    // Fact: an array that grows is copied. Choice: its length is set first.
-    command.length += carried.length;
-    for (const { text } of carried) command[argument++] = text;
+    const texts: readonly Argument[] = carried.map(({ text }) => text);
+    const args = [this.#retention, packEvents(this.#identity.index, carried)].concat(texts);
     const call = this.#calls.add(carried);
-    const answered = (reply: RedisValue): void => this.#answered(call, reply);
-    const refused = (cause: unknown): void => this.#refused(call, cause);
-    sender.send(command).then(answered, (cause: unknown) => {
-      if (isNoScript(cause)) sender.send(ACCEPT.withText(command)).then(answered, refused);
-      else refused(cause);
-    });
+    ACCEPT.run(sender, this.#stream, args).then(
+      (reply) => this.#answered(call, reply),
+      (cause: unknown) => this.#refused(call, cause),
+    );
     return end;
   }
 
@@ -208,7 +200,7 @@ export class StreamQueue implements Queue {
 
   async find(id: string, producer: string): Promise<QueueLookup> {
     if (this.#stalledSinceMs !== undefined) return { kind: 'unavailable' };
-    const args = [this.#identity.index.field(id), String(this.#retentionMs)];
+    const args = [this.#identity.index.field(id), this.#retention];
     try {
       const found = FIND.run(this.#connection.bytes, this.#stream, args);
       const reply = await withTimeout(this.#clock, found, this.#timeoutMs);
@@ -261,7 +253,7 @@ export class StreamQueue implements Queue {
 
   /** Calls the script without events. This detects a frozen server or a dead connection even if there are no events. */
   async #callEmpty(): Promise<void> {
-    const answer = ACCEPT.run(this.#replicated ?? this.#connection, this.#stream, [String(this.#retentionMs)]);
+    const answer = ACCEPT.run(this.#replicated ?? this.#connection, this.#stream, [this.#retention]);
     try {
       await withTimeout(this.#clock, answer, this.#probeTimeoutMs);
       this.#stalledSinceMs = undefined;

@@ -25,21 +25,13 @@ export class Script {
 
   /** Calls the script with one key, or with none if `key` is undefined. */
   run<Answer>(server: Sender<Answer>, key: string | undefined, args: readonly Argument[]): Promise<Answer> {
-    const command = [...this.command(key), ...args];
+    // Fact: a spread array grows in steps, and each step copies it. Choice: `concat`.
+    const rest: readonly Argument[] = key === undefined ? ['0'] : ['1', key];
+    const command = ['EVALSHA' as Argument, this.#sha1].concat(rest, args);
     return server.send(command).catch((cause: unknown) => {
       if (!isNoScript(cause)) throw cause;
-      return server.send(this.withText(command));
+      return server.send(['EVAL', this.#text, ...command.slice(2)]);
     });
-  }
-
-  /** Returns the first part of a command that calls this script. The caller appends the arguments. */
-  command(key: string | undefined): readonly string[] {
-    return key === undefined ? ['EVALSHA', this.#sha1, '0'] : ['EVALSHA', this.#sha1, '1', key];
-  }
-
-  /** Returns the same call with the script's text, for a server that answered NOSCRIPT. */
-  withText(command: readonly Argument[]): readonly Argument[] {
-    return ['EVAL', this.#text, ...command.slice(2)];
   }
 }
 
