@@ -70,7 +70,9 @@ export async function loadTlsMaterial(files: TlsFiles, nowMs: number): Promise<T
     usable(files, 'clientCrl', () => readRevocationList(pem, authorities.certificates)),
   );
   const trust = new ClientTrust(authorities.certificates, lists);
-  const faults = await trialFaults(context, trust.authorities, lists, nowMs);
+  const faults = await trialFaults(context, trust.authorities, lists, nowMs).catch((cause: unknown) => {
+    throw refused(`${place(files, 'clientCa')}: it cannot be used (${messageOf(cause)})`);
+  });
   const texts = faults.map((fault) => faultText(fault, files, trust.authorities));
   const broken = faults.findIndex(({ code }) => !INTENDED.has(code));
   if (broken >= 0) throw refused(texts[broken] ?? '');

@@ -100,7 +100,8 @@ async function verdicts(server: Server, options: ConnectionOptions) {
   server.once('secureConnection', resolve).once('tlsClientError', reject);
   const checkServerIdentity = (): undefined => undefined;
   const socket = connect({ ...options, socket: near, rejectUnauthorized: false, checkServerIdentity });
-  socket.on('error', () => undefined);
+  // The client may fail first, and then the server waits.
+  socket.on('error', reject).once('close', () => reject(new Error('the connection closed')));
   server.emit('connection', far);
   try {
     const accepted = await secured;

@@ -1,7 +1,7 @@
 // Real files of openssl: each set is refused at load, or its producers are accepted.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { X509Certificate } from 'node:crypto';
+import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { describe, it } from 'node:test';
 import { loadTlsMaterial, type TlsFiles } from '../../lib/identity/tls-material.ts';
 import { environment, GATEWAY } from '../support/gateway.ts';
@@ -164,6 +164,26 @@ describe('PEM files', () => {
     made.write('cut.key', made.text('server.key'));
     await assertRefused(files(root, undefined, 'cut'), 'CERT');
   });
+});
+
+describe('damage that OpenSSL finds only in a handshake is refused:', () => {
+  const damaged = (pem: string, from: string, to: string): string => {
+    const [, head = '', body = '', tail = ''] = /^(.*?-----\n)(.*)(-----END.*)$/s.exec(pem) ?? [];
+    const hex = Buffer.from(body, 'base64').toString('hex');
+    assert.ok(hex.includes(from));
+    return `${head}${Buffer.from(hex.replace(from, to), 'hex').toString('base64')}\n${tail}`;
+  };
+
+  it('a private key that signs wrongly', async () => {
+    const { d = '' } = createPrivateKey(made.text('server.key')).export({ format: 'jwk' });
+    const scalar = Buffer.from(d, 'base64url').toString('hex');
+    made.write('damaged.pem', made.text('server.pem'));
+    made.write('damaged.key', damaged(made.text('server.key'), scalar, `01${scalar.slice(2)}`));
+    await assertRefused(files(root, undefined, 'damaged'), 'CERT', 'SIGNATURE');
+  });
+
+  it('an authority with a cut extension', () =>
+    assertRefused(files(other + damaged(root, '0603551d0e04160414', '0603551d0e0416047f')), 'CLIENT_CA'));
 });
 
 describe('server certificates that clients would refuse are refused:', () => {
