@@ -7,7 +7,7 @@ import { TestRedis } from '../support/redis.ts';
 import { sqliteStore } from '../support/warehouse-store.ts';
 import { Admin } from './admin.ts';
 
-const ROWS = 10_000;
+const ROWS = 1_500;
 
 describe('a list of more rows than a pipe holds', () => {
   const store = sqliteStore();
