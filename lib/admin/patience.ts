@@ -1,5 +1,6 @@
 // Waits for consumers, and gives up if none is running.
 import type { Session } from './session.ts';
+import { isAlive, queueStatus } from './status.ts';
 
 const POLL_MS = 50;
 /** After this time without progress, the command checks that a consumer is running. */
@@ -7,6 +8,7 @@ const NO_CONSUMER_MS = 10_000;
 
 export class Patience {
   readonly #session: Session;
+  /** Time of the last progress, or of the last check. */
   #movedMs: number;
   /** True if no consumer is running. */
   deserted = false;
@@ -25,8 +27,9 @@ export class Patience {
     const { clock, queue, stopped } = this.#session;
     if (progress) this.#movedMs = clock.ms();
     else if (clock.ms() - this.#movedMs > NO_CONSUMER_MS) {
-      const alive = await Promise.all(queue.streams.map((stream) => stream.replicasAlive()));
-      this.deserted = alive.every((replicas) => replicas === 0);
+      this.#movedMs = clock.ms();
+      const { partitions } = await queueStatus(queue);
+      this.deserted = partitions.every(({ replicas }) => !replicas.some(isAlive));
     }
     if (!progress && !this.isOver) await clock.sleep(POLL_MS, stopped);
   }

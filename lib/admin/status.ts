@@ -1,5 +1,11 @@
 // `status`: shows queue, landing progress, replicas and quarantine, and names the parts that do not answer.
-import { QueueFailed, type PartitionStatus, type QueueAdmin, type ServerStatus } from '../ingest/queue-admin.ts';
+import {
+  QueueFailed,
+  type PartitionStatus,
+  type QueueAdmin,
+  type ReplicaStatus,
+  type ServerStatus,
+} from '../ingest/queue-admin.ts';
 import { WarehouseFailed } from '../ingest/warehouse-admin.ts';
 import { messageOf } from '../process/message-of.ts';
 import { printable } from '../process/printable.ts';
@@ -60,6 +66,8 @@ export async function queueStatus({ streams }: QueueAdmin): Promise<QueueStatus>
   };
 }
 
+export const isAlive = ({ heartbeatMs }: Pick<ReplicaStatus, 'heartbeatMs'>): boolean => heartbeatMs !== undefined;
+
 async function queuePart({ queue, replicasRequired }: Session): Promise<Part> {
   const status = await queueStatus(queue);
   const { servers, partitions, away } = status;
@@ -76,7 +84,7 @@ async function queuePart({ queue, replicasRequired }: Session): Promise<Part> {
   ]);
   lines.push('', ...table([head, ...rows], [1, 2, 3, 4, 5], '  '));
   const replicas = partitions.flatMap(({ name, replicas: some }) => some.map((one) => ({ partition: name, ...one })));
-  if (replicas.every(({ heartbeatMs }) => heartbeatMs === undefined)) lines.push('', '  no consumer is running');
+  if (!replicas.some(isAlive)) lines.push('', '  no consumer is running');
   const shown = replicas.map(({ partition, name, holds, heartbeatMs }) => [
     printable(name),
     partition,

@@ -118,7 +118,6 @@ export interface QueuedStream {
   /** Appends an entry, unless the row's last replay has not landed yet. `again` also repeats an acknowledged replay. */
   replay(row: Replay, again: boolean): Promise<Replayed>;
   states(entries: readonly string[]): Promise<readonly EntryState[]>;
-  replicasAlive(): Promise<number>;
   /** Records an erasure, so a consumer that already holds the event lands it without its body. */
   noteErasure(id: string): Promise<void>;
   /** Replaces an entry with one that has another body. The id stays taken. */

@@ -65,8 +65,8 @@ export const CHANGES = {
   ],
   'removes the row of a replayed event that was refused again': [
     'lib/consumer/landing.ts',
-    'await this.#release(landed.flatMap(',
-    'await this.#release(some.flatMap(',
+    'await this.#release(rows.filter((row) => !kept.has(row)));',
+    'await this.#release(rows);',
   ],
   'prunes rows of any age': [
     'lib/admin/prune.ts',
@@ -105,8 +105,10 @@ export const CHANGES = {
   ],
   'gives up a queue whose name does not resolve': [
     'lib/redis/server/connection.ts',
-    'onLost: (cause) =>\n        this.#lose(',
-    `onLost: (cause) => messageOf(causeOf(cause)).includes('EAI_AGAIN') ? this.close() : this.#lose(`,
+    'this.restart(messageOf(causeOf(cause)), false, afterMs);',
+    `messageOf(causeOf(cause)).includes('EAI_AGAIN')
+          ? this.close()
+          : this.restart(messageOf(causeOf(cause)), false, afterMs);`,
   ],
   'forgets what its journal holds': [
     'lib/send/client.ts',

@@ -160,13 +160,6 @@ export class StreamAdmin implements QueuedStream {
     return this.#inGroups(entries, (some) => this.#run(SCRIPTS.states, [GROUP, ...some]));
   }
 
-  replicasAlive(): Promise<number> {
-    return this.#telling(async () => {
-      const since = String((await clockOf(this.#values)) - REPLICA_LEASE_MS);
-      return (await this.#values.send(['ZCOUNT', keyOf(this.name, 'replicas'), since, '+inf'])) as number;
-    });
-  }
-
   noted(id: string, rows: readonly string[]): Promise<readonly QueuedCopy[]> {
     return this.#telling(async () => {
       const args = [`${this.#source}/`, id, ...rows];
