@@ -1,13 +1,13 @@
 // Applies the baseline, the gate and the quiet filter to a report. Also computes the next text of the baseline file.
 // The quiet filter only shortens the list; it changes neither the verdict of the gate nor the exit code.
 import { type Acceptance, type Baseline, type BaselineEntry, baselineText } from '../compare/baseline.ts';
-import { isNeverBaselined, majorOf, readBaseline } from '../compare/baseline.ts';
+import { isNeverBaselined, majorLinter, readBaseline } from '../compare/baseline.ts';
 import { compareWith, type Comparison, countsOf, doubtsIn, type DoubtsOf } from '../compare/comparison.ts';
 import { matchFindings } from '../compare/finding-match.ts';
 import type { SourceChanges } from '../compare/source-changes.ts';
 import { buildReport, countSeverities } from '../document/build-report.ts';
 import type { DocumentSource } from '../document/document-source.ts';
-import { linterOf, suppressedIn } from '../document/extension.ts';
+import { suppressedIn } from '../document/extension.ts';
 import { usageFailure } from '../document/failure.ts';
 import { isReserved, PARSE_ERROR_RULE } from '../document/report-format.ts';
 import type { Finding, Report, Scan } from '../document/report-schema.ts';
@@ -94,8 +94,7 @@ export async function judge(found: Report, evidence: Evidence, options: JudgeOpt
     return accepted === undefined ? { finding } : { finding, accepted };
   });
   const entries = [...remaining(old, comparison, isChecked), ...more];
-  const linter = linterOf(found);
-  const text = baselineText(entries, linter === undefined ? '' : majorOf(linter), update.commit);
+  const text = baselineText(entries, majorLinter(found), update.commit);
   return { ...judgment, updatedBaseline: { text, count: entries.length } };
 }
 

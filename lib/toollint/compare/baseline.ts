@@ -6,7 +6,7 @@
 // the half of the fingerprint that does not depend on the path.
 import { type DocumentSource, textIn } from '../document/document-source.ts';
 import { FINGERPRINT_VERSION, PARSE_ERROR_RULE, SEVERITIES } from '../document/report-format.ts';
-import { anchorIn, type Linter, linterOf } from '../document/extension.ts';
+import { anchorIn, linterOf } from '../document/extension.ts';
 import { ReportFailure } from '../document/failure.ts';
 import { isOurs, masked, placeHalf } from '../document/fingerprint.ts';
 import { byCodeUnits, pathFault } from '../document/report-path.ts';
@@ -79,8 +79,7 @@ export function readBaselineFile(source: DocumentSource) {
     const entry = entryOf(members);
     return typeof entry === 'string' ? refuse(index + 2, entry) : entry;
   });
-  const [linterName = '', version = ''] = typeof linter === 'string' ? linter.split(/ (?=[^ ]*$)/u) : [];
-  return { entries, linter: version === '' ? undefined : { name: linterName, version } };
+  return { entries, linter: typeof linter === 'string' ? linter : '' };
 }
 
 function objectIn(line: string): Record<string, unknown> | undefined {
@@ -140,9 +139,9 @@ export function readBaseline(
   const { entries, linter, errorsOnly, notes } = isBaselineFile(source)
     ? { ...readBaselineFile(source), errorsOnly: false, notes: [] as string[] }
     : readFromReport(source, user);
-  const own = linterOf(user);
-  if (linter !== undefined && own !== undefined && majorOf(linter) !== majorOf(own))
-    notes.push(`the baseline ${source.name} is of ${majorOf(linter)}, this is ${majorOf(own)}`);
+  const own = majorLinter(user);
+  if (linter !== '' && own !== '' && linter !== own)
+    notes.push(`the baseline ${source.name} is of ${linter}, this is ${own}`);
   const isExpired = ({ accepted }: BaselineEntry) => accepted?.until !== undefined && accepted.until < user.today;
   const moved = entries.map((entry) => ({ ...entry, finding: renamed(entry.finding, renames) }));
   const { true: expired = [], false: valid = [] } = Object.groupBy(moved, (entry) => `${isExpired(entry)}`);
@@ -154,7 +153,9 @@ export function isNeverBaselined({ ruleId }: Pick<Finding, 'ruleId'>): boolean {
   return ruleId === PARSE_ERROR_RULE;
 }
 
-export function majorOf({ name, version }: Linter): string {
+/** Such as 'ESLint 10'; '' for a report of several linters. */
+export function majorLinter(report: Pick<ReportHeader, 'tool'>): string {
+  const { name = '', version = '' } = linterOf(report) ?? {};
   return `${name} ${version.split('.')[0] ?? ''}`.trim();
 }
 
@@ -183,5 +184,5 @@ function readFromReport(source: DocumentSource, user: BaselineUser) {
   const entries = report.findings.filter(counts).map((finding): BaselineEntry => ({ finding }));
   const isIncomplete = execution.status === 'incomplete';
   const note = `the baseline ${source.name} is incomplete: findings in the files that it missed may look new`;
-  return { entries, linter: linterOf(report), errorsOnly, notes: isIncomplete ? [note] : [] };
+  return { entries, linter: majorLinter(report), errorsOnly, notes: isIncomplete ? [note] : [] };
 }
