@@ -63,8 +63,9 @@ export class Arrivals<T> {
       this.#checks = undefined;
     }
     for (const connection of this.all) connection.check(nowMs);
-    const over = overLimit(this.all, limits.connectionsPerAddressMax, nowMs);
-    for (const connection of [...over, ...overBudget(this.all, limits.held)]) connection.fail('limit');
+    const { all } = this;
+    const over = overLimit(all, limits.connectionsPerAddressMax, nowMs);
+    for (const connection of [...over, ...overBudget(all, limits.held)]) connection.fail('limit');
     // At the end of a turn, because a request may arrive in this one.
     if (nowMs >= this.closesIdleMs) clock.turnEnd(() => this.#closeIdle());
   }
@@ -96,8 +97,9 @@ export class Arrivals<T> {
       if (failure !== undefined || (!isOpen && phase !== 'header'))
         handlers.connectionFailure(failure ?? 'reset', connection.address);
     });
-    const isFull = this.#byEnds.size > limits.connectionsMax && this.all.length > limits.connectionsMax;
-    if (isFull) victimOf(this.all, connection, limits.connectionsMax).fail('limit');
+    const all = this.#byEnds.size > limits.connectionsMax ? this.all : [];
+    const isFull = all.length > limits.connectionsMax;
+    if (isFull) victimOf(all, connection, limits.connectionsMax).fail('limit');
     this.#hasArrived ||= !isFull; // In a full room, handshakes must not wait: they could lose their places.
     if (limits.proxyFrom === undefined) return this.#goOn(connection);
     connection.enter('header', PROXY_HEADER_TIMEOUT_MS);

@@ -65,12 +65,21 @@ const isKnown = ({ producer }: Place): boolean => producer !== undefined;
 
 /** Returns the connection that must close to make room for `newcomer`. `places` are ordered, the oldest first. */
 export function victimOf<P extends Place>(places: readonly P[], newcomer: P, connectionsMax: number): P {
-  const others = places.filter((place) => place !== newcomer);
-  const strangers = others.filter((place) => !isKnown(place));
+  const known: P[] = [];
+  let strangers: P[] = [];
+  let lowest = Infinity;
+  for (const place of places) {
+    if (place === newcomer) continue;
+    if (isKnown(place)) known.push(place);
+    else {
+      const rank = rankOf(place);
+      if (rank < lowest) strangers = [];
+      if (rank <= lowest) strangers.push(place);
+      lowest = Math.min(lowest, rank);
+    }
+  }
   const knownMax = Math.max(1, connectionsMax - Math.ceil(connectionsMax / STRANGERS_SHARE));
-  const isForKnown = others.length - strangers.length > knownMax || strangers.length === 0;
-  const lowest = Math.min(...strangers.map(rankOf));
-  const candidates = isForKnown ? others.filter(isKnown) : strangers.filter((place) => rankOf(place) === lowest);
+  const candidates = known.length > knownMax || strangers.length === 0 ? known : strangers;
   let most: P[] = [];
   for (const group of Map.groupBy(candidates, ({ producer, address }) => producer ?? address).values())
     if (group.length > most.length) most = group;
@@ -128,8 +137,8 @@ const UNAUTHENTICATED_BYTES_MAX = 8 << 20;
 export function overBudget<C extends Holder>(connections: readonly C[], limits: HeldLimits): C[] {
   const { producerBytesMax, totalBytesMax, bytesInFlight } = limits;
   const held = connections
+    .filter((place) => place.heldBytes() > 0)
     .map((place) => ({ place, group: place.holder, weight: place.heldBytes() }))
-    .filter(({ weight }) => weight > 0)
     .sort((one, other) => other.weight - one.weight);
   const closed = new Set(above(held, (holder) => (holder === '' ? UNAUTHENTICATED_BYTES_MAX : producerBytesMax)));
   const rest = held.filter((share) => !closed.has(share)).map((share) => ({ ...share, group: 'all' }));
