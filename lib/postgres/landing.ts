@@ -86,16 +86,10 @@ export class BatchLanding {
   }
 
   async haveLanded(events: readonly LandedBefore[]): Promise<readonly boolean[]> {
-    const storable = events.map(({ producer }) => producer.isWellFormed() && !producer.includes('\0'));
-    const asked = events.filter((_, at) => storable[at]);
+    const asked = events.filter(({ producer }) => producer.isWellFormed() && !producer.includes('\0'));
     const rows = await telling(transacted(this.#system, () => comparedRows(this.#pool, asked)));
-    let at = -1;
-    return storable.map((isAsked) => {
-      if (!isAsked) return false;
-      at += 1;
-      const row = rows.get(at);
-      return row !== undefined && row.own && row.same;
-    });
+    const landed = new Set(asked.filter((_, at) => rows.get(at)?.own === true && rows.get(at)?.same === true));
+    return events.map((event) => landed.has(event));
   }
 
   /** Lands new rows by COPY. Returns `undefined` if COPY is paused or was refused. */

@@ -94,24 +94,6 @@ describe('a consumer with several batches under way', () => {
     assert.deepEqual(await landedIds(), ids);
   });
 
-  it('lands the other entries if some were deleted while a dead member held them', async (t) => {
-    await redis.command('XGROUP', 'CREATE', STREAM, GROUP, '0', 'MKSTREAM');
-    await put(idsOf(4).map((id) => event(id)));
-    await redis.command('XREADGROUP', 'GROUP', GROUP, 'dead', 'STREAMS', STREAM, '>');
-    const entries = (await redis.entries(STREAM)).map(({ entry }) => entry);
-    // With `IDLE`, XCLAIM makes the entries look as if the dead member read them a minute ago.
-    await redis.command('XCLAIM', STREAM, GROUP, 'dead', '0', ...entries, 'IDLE', '60000');
-    await redis.command('XDEL', STREAM, entries[1] ?? '', entries[2] ?? '');
-    const replicas = [await run(t), await run(t)];
-    await eventually('the others land', async () => (await store.count()) === 2);
-    await eventually('they are acknowledged', async () => (await pending()) === 2);
-    assert.deepEqual(
-      replicas.flatMap(({ errors }) => errors),
-      [],
-    );
-    assert.deepEqual(await store.quarantine(), []);
-  });
-
   it('lands an erased event without its body, and a later event of the same id unchanged', async (t) => {
     await put(['early', 'other'].map((id) => event(id, 'secret')));
     await redis.command('ZADD', `{${STREAM}}:erased`, String(Date.now() + 1), 'early', '1', 'late');

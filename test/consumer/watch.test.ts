@@ -42,19 +42,6 @@ describe('the size of the queue', () => {
     assert.equal(await metric('memory_limit_bytes'), limit);
     assert.equal(await metric('events'), 3);
   });
-
-  it('disappears from the gauges after the queue was unavailable for a while', { tags: ['long'] }, async () => {
-    const redis = await TestRedis.start();
-    const program = consumerOf(redis);
-    const replica = { program, url: await program.listening() };
-    await eventually('a reading', async () => (await metricOf(replica, 'ingest_queue_memory_bytes')) > 0);
-    await redis.signal('SIGKILL');
-    await eventually(
-      'no reading',
-      async () => Number.isNaN(await metricOf(replica, 'ingest_queue_memory_bytes')),
-      40_000,
-    );
-  });
 });
 
 describe('the clock of a consumer', () => {
