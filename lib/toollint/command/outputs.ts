@@ -98,7 +98,7 @@ export async function writeOutput(plan: OutputPlan, report: Report, io: ProgramI
     const options = { ...plan.options, ...(own && { compared: own.compared }) };
     if (format === 'sarif') {
       if (shown.findings.length > SARIF_RESULTS_MAX)
-        note(io, `more results than the ${SARIF_RESULTS_MAX} that GitHub accepts: it will refuse the file`);
+        note(io, `GitHub refuses a file with more than ${SARIF_RESULTS_MAX} results: list errors only with --quiet`);
       if (report.selection.baseline !== undefined && own === undefined)
         note(io, 'this SARIF lists only what is new: GitHub closes the alerts that are not in it');
     }
