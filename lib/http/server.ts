@@ -1,8 +1,8 @@
 // Accepts connections, replaces the TLS material, and stops without losing a request that has arrived.
 //
-// node:https (or node:http, for the process endpoints) is the only server. This file takes two of its listeners off:
-// the one for TCP connections, to read the balancer's header and to limit handshakes, and the one for TLS connections,
-// to put the fast path in front of it. Both are called later, with the same sockets.
+// node:https (or node:http, for the process endpoints) is the only server. This file takes three of its listeners off,
+// and calls them later: the one for TCP connections, to read the balancer's header and to limit handshakes; the one for
+// TLS connections, to put the fast path in front of it; and the one for a connection's data, to pass it in slices.
 //
 // States: listening → draining → closed. Invariant: the server closes a connection that owes an answer only if a
 // deadline has passed, the client is no longer trusted, or another connection needs the place or the memory. A client
