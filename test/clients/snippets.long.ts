@@ -1,14 +1,15 @@
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
-import { readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { before, describe, it } from 'node:test';
 import { promisify } from 'node:util';
 import { startFakeGateway } from '../../lib/send/fake-gateway.ts';
 import { createClient, type Client } from '../../lib/send/client.ts';
+import { Pki } from '../support/pki.ts';
 import { startPostgres } from '../support/postgres.ts';
 import { atEnd } from '../support/scope.ts';
-import { ADDRESS, ensureCommand, folderWithClient, python, snippet, SnippetRunner } from '../support/snippets.ts';
+import { ADDRESS, ensureCommand, folderWithClient, PAGE, python, snippet, SnippetRunner } from '../support/snippets.ts';
 
 describe("the loops of the producers' page", () => {
   let runner: SnippetRunner;
@@ -87,9 +88,24 @@ it("the outbox of the producers' page sends each event once and keeps refused ev
   await client.close();
 });
 
+it("the first commands of the producers' page make a certificate, send an event and look it up", async () => {
+  ensureCommand('curl', 'curl');
+  const pki = await Pki.create();
+  const { certificate: cert, key } = pki.server;
+  const gateway = await startFakeGateway({ tls: { cert, key, ca: pki.authority.certificate } });
+  atEnd(() => gateway.close());
+  pki.write('ca-key.pem', await pki.authority.key());
+  const [, begin = ''] = /\n## Begin\n([^]*?)\n## /.exec(PAGE) ?? [];
+  const blocks = [...begin.matchAll(/\n```(\w*)\n([^]*?)```/g)];
+  const commands = blocks.filter(([, language, text]) => language === '' && text?.startsWith('step ') === false);
+  const args = ['-ec', commands.map(([, , text]) => text?.replaceAll(ADDRESS, gateway.url)).join('\n')];
+  const { stdout } = await promisify(execFile)('sh', args, { cwd: pki.folder, timeout: 30_000 });
+  assert.match(stdout, /URI:urn:ingest:producer:shop, URI:urn:ingest:aud:ingest-gateway/);
+  assert.match(stdout, /\{"id":"shop-order-1","status":"accepted"\}\{"id":"shop-order-1","type":"order.placed",/);
+});
+
 it("every example of the producers' page has the producer's name in its id", () => {
-  const page = readFileSync(new URL('../../openapi/PRODUCERS.md', import.meta.url), 'utf8');
-  const ids = [...page.matchAll(/\\?"?\bid\\?"?: ?['"\\]+([^'"\\]+)/g)].map(([, id]) => id);
+  const ids = [...PAGE.matchAll(/\\?"?\bid\\?"?: ?['"\\]+([^'"\\]+)/g)].map(([, id]) => id);
   assert.ok(ids.length >= 7, ids.join());
   assert.deepEqual(
     ids.filter((id) => !id?.startsWith('shop-')),

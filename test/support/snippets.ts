@@ -9,7 +9,7 @@ import { openLink } from './link.ts';
 import { Pki } from './pki.ts';
 import { atEnd, temporaryFolder } from './scope.ts';
 
-const PAGE = readFileSync(new URL('../../openapi/PRODUCERS.md', import.meta.url), 'utf8');
+export const PAGE = readFileSync(new URL('../../openapi/PRODUCERS.md', import.meta.url), 'utf8');
 const LIBRARY = new URL('../../lib/send/client.ts', import.meta.url).href;
 export const ADDRESS = 'https://gateway:8443';
 
