@@ -104,6 +104,8 @@ export class Store {
       get: (_, name: keyof WarehouseAdmin) => {
         const member: unknown = Reflect.get(admin, name);
         if (typeof member !== 'function') return member;
+        // It yields rows, so it is no call that can be delayed as a whole.
+        if (name === 'removals') return member.bind(admin) as unknown;
         return (...args: readonly unknown[]) =>
           this.#ask(
             program,
