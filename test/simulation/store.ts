@@ -32,7 +32,10 @@ export interface QuarantineRow {
 }
 
 const SESSION = actor('session');
-const READS = new Set(['prepare', 'probe', 'find']);
+/** Members that return a sequence. It arrives as a whole. */
+const SEQUENCES: readonly (keyof WarehouseAdmin)[] = ['landedSince', 'quarantineList', 'removals'];
+type Sequence = (...args: readonly unknown[]) => AsyncIterable<unknown>;
+const READS = new Set(['prepare', 'probe', 'find', ...SEQUENCES]);
 
 export class Store {
   readonly #database: Database;
@@ -104,18 +107,13 @@ export class Store {
       get: (_, name: keyof WarehouseAdmin) => {
         const member: unknown = Reflect.get(admin, name);
         if (typeof member !== 'function') return member;
-        // It yields rows, so it is no call that can be delayed as a whole.
-        if (name === 'removals') return member.bind(admin) as unknown;
+        if (SEQUENCES.includes(name))
+          return (...args: readonly unknown[]) => this.#pages(program, name, () => (member as Sequence)(...args));
         return (...args: readonly unknown[]) =>
           this.#ask(
             program,
             name,
-            () => {
-              const answer = (member as (...given: readonly unknown[]) => Promise<unknown>)(...args);
-              // The caller handles the rejection later, so Node must not report it as unhandled before then.
-              answer.catch(() => undefined);
-              return answer;
-            },
+            () => handledLater((member as (...given: readonly unknown[]) => Promise<unknown>)(...args)),
             1,
           );
       },
@@ -156,6 +154,15 @@ export class Store {
         ask('find', () => this.#database.find(id, producer)).catch((): WarehouseLookup => ({ kind: 'unavailable' })),
       close: () => Promise.resolve(),
     };
+  }
+
+  async *#pages(program: Actor, what: string, read: () => AsyncIterable<unknown>): AsyncGenerator<unknown> {
+    const all = async (): Promise<readonly unknown[]> => {
+      const found: unknown[] = [];
+      for await (const one of read()) found.push(one);
+      return found;
+    };
+    yield* await this.#ask(program, what, () => handledLater(all()), 1);
   }
 
   #ask<T>(program: Actor, what: string, run: () => T, weight: number): Promise<T> {
@@ -200,4 +207,10 @@ export class Store {
       });
     });
   }
+}
+
+/** The caller handles a rejection later, so Node must not report it as unhandled before then. */
+function handledLater<T>(answer: Promise<T>): Promise<T> {
+  answer.catch(() => undefined);
+  return answer;
 }

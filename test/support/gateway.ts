@@ -4,6 +4,7 @@ import { RawConnection, TestClient, tlsOptions, type Reply } from './client.ts';
 import { WITHIN_MS } from './deadline.ts';
 import { type Pki, type ClientCertificate } from './pki.ts';
 import type { TestRedis } from './redis.ts';
+import { Scrape } from './scrape.ts';
 import { eventually, start, temporaryFolder, type Child, type StartOptions } from './scope.ts';
 
 export { event, RawConnection, RequestFailed, TestClient, type Ask, type Reply } from './client.ts';
@@ -126,15 +127,7 @@ export class TestGateway extends TestProcess {
   }
 
   async metric(name: string, labels: Readonly<Record<string, string>> = {}): Promise<number> {
-    const { body } = await this.#scrape();
-    let sum = 0;
-    for (const line of body.split('\n')) {
-      const match = /^([a-zA-Z_:]+)(?:\{(.*)\})? (\S+)$/.exec(line);
-      if (match?.[1] !== name) continue;
-      if (Object.entries(labels).every(([key, value]) => (match[2] ?? '').includes(`${key}="${value}"`)))
-        sum += Number(match[3]);
-    }
-    return sum;
+    return new Scrape((await this.#scrape()).body).sum(name, labels);
   }
 
   /** Reads the metrics over one connection that stays open, because a handshake costs more than a scrape. */

@@ -1,4 +1,4 @@
-import type { TestClient } from './gateway.ts';
+import type { TestClient } from './client.ts';
 
 export interface Sample {
   readonly name: string;
