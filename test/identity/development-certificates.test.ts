@@ -114,7 +114,10 @@ describe('a failure to make development certificates', () => {
   it('leaves no certificates, and its message is one sentence', async () => {
     const folder = temporaryFolder();
     await assert.rejects(made(folder, 'urn:x\n[unfinished'), /^Error: development certificates cannot be made: .*$/);
-    assert.deepEqual(readdirSync(folder), ['certificates.lock']);
+    assert.deepEqual(
+      readdirSync(folder).filter((name) => name.startsWith('tls')),
+      [],
+    );
     await made(folder);
   });
 
