@@ -4,6 +4,7 @@ import { resolve } from 'node:path';
 import { kindOf, type Known } from '../compare/finding-match.ts';
 import { terminalText } from '../convert/plain-text.ts';
 import { usageFailure } from '../document/failure.ts';
+import { type DocumentSource, textIn } from '../document/document-source.ts';
 import type { Finding } from '../document/report-schema.ts';
 import { changesSinceBaseline } from './baseline-input.ts';
 import { compare } from './compare.ts';
@@ -18,7 +19,7 @@ export const EXPLAIN_OPTIONS = { baseline: text, report: text, ...SCOPE, renames
 
 export async function runExplain(args: readonly string[], io: ProgramIo): Promise<number> {
   const { values, positionals } = parseCommand(args, EXPLAIN_OPTIONS);
-  const [asked = ''] = inputsOf(positionals, 'toollint explain FINGERPRINT|PATH:LINE', 1, 1);
+  const [asked = ''] = inputsOf(positionals, 'toollint explain FINGERPRINT|PATH:LINE|LINE', 1, 1);
   const { baseline: name = 'toollint-baseline.jsonl', report } = values;
   if (!existsSync(resolve(io.cwd, name))) throw usageFailure(`there is no baseline ${name}; name one with --baseline`);
   const scope = scanOptions(values, [], io);
@@ -29,7 +30,9 @@ export async function runExplain(args: readonly string[], io: ProgramIo): Promis
     report === undefined
       ? await scan({ ...scope, baseline, changes })
       : await compare(baseline, await inputSource(report, io), { changes });
-  const found = verdictsOf(judged, typeof changes === 'object').filter(([finding]) => isAsked(finding, asked));
+  const line = lineOf(baseline, asked);
+  const verdicts = verdictsOf(judged, typeof changes === 'object');
+  const found = verdicts.filter(([finding]) => isAsked(finding, asked, line));
   if (found.length === 0) throw usageFailure(`neither the findings nor ${name} have ${asked}`);
   const texts = found.map(([{ ruleId, message, fingerprint, location }, status, because]) => {
     const place = [location.path ?? '(project)', location.line, location.column].filter((part) => part !== undefined);
@@ -82,7 +85,13 @@ function whyKnown({ entry: { accepted }, by }: Known, hasChanges: boolean): stri
   return `${reason}; accepted${until}: ${accepted.reason}`;
 }
 
-function isAsked({ fingerprint, location }: Finding, asked: string): boolean {
+/** Returns the line of the baseline file if `asked` is its number. */
+const lineOf = (baseline: DocumentSource, asked: string): string | undefined =>
+  /^[0-9]{1,7}$/u.test(asked) ? (textIn(baseline).split('\n')[Number(asked) - 1] ?? '') : undefined;
+
+function isAsked({ fingerprint, location }: Finding, asked: string, inBaseline: string | undefined): boolean {
+  if (inBaseline !== undefined)
+    return inBaseline.includes(fingerprint.slice(0, 32)) && inBaseline.includes(JSON.stringify(location.path ?? ''));
   const [, path = '', line] = /^(.+?):([0-9]+)(?::[0-9]+)?$/u.exec(asked) ?? [];
   if (path !== '') return location.path === path.replace(/^\.\//u, '') && location.line === Number(line);
   return asked.length >= 8 && fingerprint.startsWith(asked.toLowerCase());

@@ -12,7 +12,7 @@ export const texts = { type: 'string', multiple: true } as const;
 export const flag = { type: 'boolean' } as const;
 
 const PLACES = { format: texts, to: texts, output: { type: 'string', short: 'o' } } as const;
-export const OUTPUT_OPTIONS = { ...PLACES, color: text, 'source-url': text } as const;
+export const OUTPUT_OPTIONS = { ...PLACES, color: text, 'max-results': text, 'source-url': text } as const;
 
 const LIMITS = { 'max-errors': 'errors', 'max-warnings': 'warnings', 'max-infos': 'infos', 'max-new': 'newIssues' };
 export const VERDICT_OPTIONS = {

@@ -61,14 +61,17 @@ function targetOf(text: string): { format: Format; file: string | undefined } {
 }
 
 function convertOptions(values: OutputValues, { env, cwd, stdout }: ProgramIo): ConvertOptions {
-  const { color = 'auto', root = '.', 'path-prefix': prefix = '' } = values;
+  const { color = 'auto', root = '.', 'path-prefix': prefix = '', 'max-results': results } = values;
   if (!['auto', 'always', 'never'].includes(color))
     throw usageFailure(`--color is auto, always or never, not '${color}'`);
+  if (results !== undefined && !/^[0-9]+$/u.test(results))
+    throw usageFailure(`--max-results needs a number, not '${results}'`);
   const isPlain = stdout.isTTY !== true || Boolean(env['NO_COLOR']) || env['TERM'] === 'dumb';
   return {
     color: color === 'always' || (color === 'auto' && !isPlain),
     // A terminal of unknown width reports 0.
     width: stdout.isTTY === true ? stdout.columns || 80 : Infinity,
+    resultsMax: results === undefined ? undefined : Number(results),
     links: linksFor(values['source-url'], env),
     projectFile: existsSync(resolve(cwd, root, 'package.json')) ? posix.join(prefix, 'package.json') : undefined,
   };
@@ -97,8 +100,11 @@ export async function writeOutput(plan: OutputPlan, report: Report, io: ProgramI
     const shown = own?.report ?? report;
     const options = { ...plan.options, ...(own && { compared: own.compared }) };
     if (format === 'sarif') {
-      if (shown.findings.length > SARIF_RESULTS_MAX)
-        note(io, `GitHub refuses a file with more than ${SARIF_RESULTS_MAX} results: list errors only with --quiet`);
+      const { length } = shown.findings;
+      const { resultsMax = length } = options;
+      if (resultsMax < length) note(io, `${resultsMax} of ${length} results are written to SARIF (--max-results)`);
+      if (Math.min(resultsMax, length) > SARIF_RESULTS_MAX)
+        note(io, `GitHub refuses a file with more than ${SARIF_RESULTS_MAX} results: see --max-results and --quiet`);
       if (report.selection.baseline !== undefined && own === undefined)
         note(io, 'this SARIF lists only what is new: GitHub closes the alerts that are not in it');
     }

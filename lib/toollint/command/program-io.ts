@@ -38,3 +38,16 @@ export function streamSink(stream: Writable, name: string): TextSink {
 export function note({ stderr }: ProgramIo, text: string): void {
   stderr.write(`toollint: ${terminalLines(text)}\n`);
 }
+
+const PROGRESS_INTERVAL_MS = 100;
+
+/** Returns a function that shows the progress of a scan on a terminal, and without arguments removes it. */
+export function progressLine({ stderr, env }: ProgramIo): (done?: number, total?: number) => void {
+  if (stderr.isTTY !== true || env['TERM'] === 'dumb' || env['CI']) return () => undefined;
+  let lastMs = performance.now();
+  return (done, total) => {
+    if (done !== total && performance.now() - lastMs < PROGRESS_INTERVAL_MS) return;
+    lastMs = performance.now();
+    stderr.write(done === undefined ? '\r\u001b[K' : `\r\u001b[K${done}/${total} files`);
+  };
+}

@@ -13,7 +13,7 @@ import { baselineInput } from './baseline-input.ts';
 import { judge, type JudgeOptions, type Judgment } from './judge.ts';
 import { BASELINE_OPTIONS, checkBaselineOptions, flag, gateFrom, parseCommand, texts, type Values } from './options.ts';
 import { planOutput } from './outputs.ts';
-import type { ProgramIo } from './program-io.ts';
+import { type ProgramIo, progressLine } from './program-io.ts';
 import { finish } from './verdict.ts';
 
 const FILES = { config: { type: 'string', short: 'c' }, include: texts, exclude: texts, ext: texts } as const;
@@ -55,7 +55,8 @@ export async function runScan(args: readonly string[], io: ProgramIo): Promise<n
   const plan = await planOutput(values, io, [values.baseline ?? []].flat());
   const baseline = await baselineInput(values, options, io);
   io.enterLinter?.(options.root);
-  return finish(plan, values, await scan({ ...options, ...baseline, gate }), io);
+  const progress = progressLine(io);
+  return finish(plan, values, await scan({ ...options, ...baseline, gate, progress }).finally(progress), io);
 }
 
 export function scanOptions(

@@ -5,8 +5,9 @@ export const USAGE = `usage: toollint VERB [arguments]
   import --from sarif FILE...   convert the SARIF of other linters to one report
   merge REPORT...               join the reports of shards, packages or linters
   compare BASE CURRENT          list new findings and count the others; BASE is a baseline file or an earlier report
-  explain FINGERPRINT|PATH:LINE print why a finding is new, known, fixed or not verifiable; of the fingerprint, or
-                                of \`content\` in the baseline file, 8 digits are enough
+  explain FINGERPRINT|PATH:LINE|LINE
+                                print why a finding is new, known, fixed or not verifiable; of the fingerprint, or
+                                of \`content\` in the baseline file, 8 digits are enough; LINE is one of that file
   convert REPORT --to FORMAT    turn a report into another format
   validate FILE...              check reports: schema and consistency; --format text|json
   schema                        print the report's JSON Schema (draft 2020-12)
@@ -38,6 +39,7 @@ output (scan, import, compare, merge, convert):
                           (--to is the same). Default: pretty on a terminal, else report
   -o, --output FILE       write to this file, completely or not at all
   --color WHEN            auto, always, never
+  --max-results N         most results of a SARIF log, errors first (GitHub accepts 25000)
   --source-url URL        html and markdown link a finding to URL/PATH#Lnn, as in https://host/org/repo/blob/SHA/
 
 gate (scan, import, compare):

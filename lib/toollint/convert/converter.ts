@@ -14,6 +14,8 @@ export interface ConvertOptions {
   readonly width?: number;
   /** The findings of a comparison. Default: those of the report, which are new if it lists only new findings. */
   readonly compared?: readonly Stated[];
+  /** The maximum number of results of a SARIF log, of which the worst are kept. */
+  readonly resultsMax?: number | undefined;
   /** The file to which SARIF attaches findings about the project. Default: the first file of the scan. */
   readonly projectFile?: string | undefined;
   /** The base URL of the source code: `<links><path>#L<line>` shows a line. */

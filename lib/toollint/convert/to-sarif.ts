@@ -6,7 +6,7 @@ import { FINGERPRINT_VERSION, TOOL_NAME, TOOL_URI } from '../document/report-for
 import type { Diagnostic, Finding, Report } from '../document/report-schema.ts';
 import { listText } from '../document/output-file.ts';
 import { linkOf, pathUri } from './plain-text.ts';
-import { type ConvertOptions, ownDiagnostics, type Stated, statedFindings } from './converter.ts';
+import { bySeverity, type ConvertOptions, ownDiagnostics, type Stated, statedFindings } from './converter.ts';
 
 const LEVELS = { error: 'error', warning: 'warning', info: 'note' } as const;
 
@@ -16,7 +16,7 @@ export const SARIF_RESULTS_MAX = 25_000;
 const TAGS_MAX = 20;
 
 export function* sarifText(report: Report, options: ConvertOptions): Generator<string> {
-  const stated = statedFindings(report, options);
+  const stated = worstOf(statedFindings(report, options), options.resultsMax);
   const texts = new Map(Object.entries(ruleTextsOf(report)));
   const firsts = Map.groupBy(stated, ({ finding }) => finding.ruleId);
   const indexes = new Map([...firsts.keys()].map((ruleId, index) => [ruleId, index]));
@@ -29,6 +29,13 @@ export function* sarifText(report: Report, options: ConvertOptions): Generator<s
   };
   yield* listText(results());
   yield `,${JSON.stringify(runRest(report, rules)).slice(1)}]}\n`;
+}
+
+/** Fixed findings are not counted. */
+function worstOf(stated: readonly Stated[], most = Infinity): readonly Stated[] {
+  const findings = stated.flatMap(({ finding, state }) => (state === 'fixed' ? [] : [finding]));
+  const left = new Set(bySeverity({ findings }).slice(most));
+  return stated.filter(({ finding }) => !left.has(finding));
 }
 
 function descriptorOf(

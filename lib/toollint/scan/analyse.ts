@@ -52,6 +52,7 @@ export async function analyse(options: AnalysisOptions): Promise<Analysis> {
     await setImmediate();
     throwIfInterrupted(options.signal);
     results.push(await scanFile(file, context));
+    options.progress?.(results.length, files.length);
   }
   const findings = results.flatMap((result) => result.findings);
   const coverage = new Map(results.map((result) => [result.path, result.coverage]));

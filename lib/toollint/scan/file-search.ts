@@ -22,6 +22,8 @@ export interface AnalysisOptions {
   readonly timestamp?: string | undefined;
   readonly deterministic?: boolean;
   readonly signal?: AbortSignal | undefined;
+  /** Called after each file. */
+  readonly progress?: (done: number, total: number) => void;
 }
 
 /** A file, or a folder or pattern to search. A folder that was found cannot be read. */

@@ -197,6 +197,8 @@ describe('explain', () => {
     );
     const file = await readFile(join(cwd, 'b.jsonl'), 'utf8');
     const fixed = (await explain(/no-debugger.*"content":"([0-9a-f]+)/u.exec(file)?.[1] ?? '')).stdout;
+    const number = file.split('\n').findIndex((line) => line.includes('no-debugger')) + 1;
+    assert.equal((await explain(String(number))).stdout, fixed);
     assert.match(fixed, /^a\.js no-debugger .*\n {2}fixed: its rule checked the file/mu);
     const fingerprint = /fingerprint ([0-9a-f]+)/u.exec(fixed)?.[1] ?? '';
     assert.equal((await explain(fingerprint)).stdout, fixed);

@@ -53,7 +53,7 @@ describe('the configuration and the outputs of a scan', () => {
   });
 });
 
-describe('markdown and github', () => {
+describe('markdown, github and a SARIF log with --max-results', () => {
   it('list errors first', async (t) => {
     const cwd = await project(t, {});
     const findings = Array.from({ length: 50 }, (_, index) =>
@@ -63,5 +63,15 @@ describe('markdown and github', () => {
     const { stdout } = await toollint(['convert', 'r.json', '--to', 'markdown'], { cwd });
     assert.match(stdout, /\| --- \|\n\| error \|/u);
     assert.match((await toollint(['convert', 'r.json', '--to', 'github'], { cwd })).stdout, /^::error .*line=50/u);
+    for (const [limit, written] of [
+      [1, 1],
+      [2, 2],
+      [51, 50],
+    ] as const) {
+      const sarif = await toollint(['convert', 'r.json', '--to', 'sarif', '--max-results', String(limit)], { cwd });
+      const { results } = (JSON.parse(sarif.stdout) as { runs: [{ results: { level: string }[] }] }).runs[0];
+      assert.deepEqual([results.length, results.at(-1)?.level], [written, 'error']);
+      assert.equal(sarif.stderr.includes(`${limit} of 50 results are written`), limit < 50);
+    }
   });
 });

@@ -14,6 +14,7 @@ const REFUSED: readonly (readonly string[])[] = [
   ['gate', 'r.json'],
   ['scan', '--source-url', 'javascript:x'],
   ['scan', '--max-new', 'x'],
+  ['scan', '--max-results', '1.5'],
   ['scan', '--ext', 'js,t s'],
   ['scan', '--ext', ''],
   ['scan', '--include', ''],
