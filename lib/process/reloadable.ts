@@ -34,89 +34,76 @@ export interface Reloading<T> {
 /** `lastGood` is undefined during startup. If the promise rejects, the files are refused. */
 type Parse<T> = (lastGood: T | undefined) => Promise<T>;
 
-/** Reads files or folders of files. Rejects if `parse` does. */
-export async function reloadable<T>(paths: readonly string[], parse: Parse<T>): Promise<Reloadable<T>> {
-  const { digest } = await contentOf(paths);
-  return new Reloadable(paths, parse, digest, await parse(undefined));
+export interface Reloadable<T> {
+  readonly value: T;
+  /** Starts watching the files. Changes made since the first read are detected too. */
+  watch(reloading: Reloading<T>): void;
+  /** Reloads the files even if they have not changed. */
+  reload(): Promise<void>;
+  stop(): void;
 }
 
-export class Reloadable<T> {
-  readonly #paths: readonly string[];
-  readonly #parse: Parse<T>;
-  #value: T;
+/** Reads files or folders of files. Rejects if `parse` does. */
+export async function reloadable<T>(paths: readonly string[], parse: Parse<T>): Promise<Reloadable<T>> {
   /** The digest of the content that `parse` read last. */
-  #digest: string;
+  let { digest } = await contentOf(paths);
+  let value = await parse(undefined);
   /** The content at the latest check. */
-  #content: Content | undefined;
-  /** True if the last two checks read the same content. */
-  #settled = false;
-  #retryAtMs = Number.POSITIVE_INFINITY;
-  #reloading: Reloading<T> | undefined;
-  #timer: Timer | undefined;
-  #checking: Promise<void> = Promise.resolve();
-
-  constructor(paths: readonly string[], parse: Parse<T>, digest: string, value: T) {
-    this.#paths = paths;
-    this.#parse = parse;
-    this.#digest = digest;
-    this.#value = value;
-  }
-
-  get value(): T {
-    return this.#value;
-  }
-
-  /** Starts watching the files. Changes made since the first read are detected too. */
-  watch(reloading: Reloading<T>): void {
-    this.#reloading = reloading;
-    const check = async (): Promise<void> => {
-      await this.#check(false);
-      this.#timer = this.#reloading?.clock.after(this.#settled ? INTERVAL_MS : SETTLING_MS, () => void check());
-      this.#timer?.unref();
-    };
-    void check();
-  }
-
-  /** Reloads the files even if they have not changed. */
-  reload(): Promise<void> {
-    return this.#check(true);
-  }
-
-  stop(): void {
-    this.#reloading = undefined;
-    this.#timer?.close();
-  }
-
-  #check(forced: boolean): Promise<void> {
-    this.#checking = this.#checking.then(async () => {
-      const content = await contentOf(this.#paths, this.#content);
-      const { digest } = content;
-      this.#settled = digest === this.#content?.digest;
-      this.#content = content;
-      const isChanged = forced || (this.#settled && digest !== this.#digest);
-      if (this.#reloading === undefined || (!isChanged && this.#reloading.clock.ms() < this.#retryAtMs)) return;
-      this.#digest = digest;
-      await this.#load(this.#reloading, isChanged);
-    });
-    return this.#checking;
-  }
+  let content: Content | undefined;
+  let isSettled = false;
+  let retryAtMs = Number.POSITIVE_INFINITY;
+  let watching: Reloading<T> | undefined;
+  let timer: Timer | undefined;
+  let checking = Promise.resolve();
 
   /** Loads the files. If a retry fails, nothing is reported. */
-  async #load({ kind, clock, log, onChange, onOutcome, fields }: Reloading<T>, isChanged: boolean): Promise<void> {
+  async function load({ kind, clock, log, onChange, onOutcome, fields }: Reloading<T>, isChanged: boolean) {
     try {
-      const value = await this.#parse(this.#value);
-      onChange(value);
-      this.#value = value;
-      this.#retryAtMs = Number.POSITIVE_INFINITY;
+      const next = await parse(value);
+      onChange(next);
+      value = next;
+      retryAtMs = Number.POSITIVE_INFINITY;
       onOutcome(true);
-      log.info({ kind, ...fields?.(value) }, 'files reloaded and in use');
+      log.info({ kind, ...fields?.(next) }, 'files reloaded and in use');
     } catch (cause) {
-      this.#retryAtMs = clock.ms() + RETRY_MS;
+      retryAtMs = clock.ms() + RETRY_MS;
       if (!isChanged) return;
       onOutcome(false);
       log.error({ kind, reason: messageOf(cause) }, 'changed files refused; the last good ones stay in use');
     }
   }
+
+  const check = (isForced: boolean): Promise<void> =>
+    (checking = checking.then(async () => {
+      const found = await contentOf(paths, content);
+      isSettled = found.digest === content?.digest;
+      content = found;
+      const isChanged = isForced || (isSettled && found.digest !== digest);
+      if (watching === undefined || (!isChanged && watching.clock.ms() < retryAtMs)) return;
+      digest = found.digest;
+      await load(watching, isChanged);
+    }));
+
+  async function repeat(): Promise<void> {
+    await check(false);
+    timer = watching?.clock.after(isSettled ? INTERVAL_MS : SETTLING_MS, () => void repeat());
+    timer?.unref();
+  }
+
+  return {
+    get value() {
+      return value;
+    },
+    watch: (reloading) => {
+      watching = reloading;
+      void repeat();
+    },
+    reload: () => check(true),
+    stop: () => {
+      watching = undefined;
+      timer?.close();
+    },
+  };
 }
 
 interface Content {
