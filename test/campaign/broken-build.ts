@@ -117,8 +117,8 @@ export const CHANGES = {
   ],
   'takes files into use that are half written': [
     'lib/process/reloadable.ts',
-    '(this.#settled && digest !== this.#digest)',
-    'digest !== this.#digest',
+    '(isSettled && found.digest !== digest)',
+    'found.digest !== digest',
   ],
   'lands each row in a transaction of its own': [
     'lib/sqlite/database.ts',
