@@ -48,6 +48,9 @@ const run = (
     encoding: 'utf8',
   });
 
+/** Scripts of the status page, which run in browsers as they are. */
+const PAGE_SCRIPT = /^lib\/telemetry\/status-(figures|rules|view)\.js$/;
+
 describe('what is installed', () => {
   it('is JavaScript with declarations and source maps, without sources, tests, benchmarks or CI', () => {
     for (const { files, name } of [gateway, toollint]) {
@@ -57,7 +60,8 @@ describe('what is installed', () => {
       assert.deepEqual(strange, [], name);
       const sources = files.filter((path) => /(?<!\.d)\.ts$|\.test\./.test(path));
       assert.deepEqual(sources, [], name);
-      const modules = files.filter((path) => path.endsWith('.js')).map((path) => path.slice(0, -'.js'.length));
+      const scripts = files.filter((path) => path.endsWith('.js') && !PAGE_SCRIPT.test(path));
+      const modules = scripts.map((path) => path.slice(0, -'.js'.length));
       assert.ok(modules.length > 20, name);
       for (const path of modules) assert.ok(files.includes(`${path}.d.ts`) && files.includes(`${path}.js.map`), path);
     }
@@ -72,7 +76,7 @@ describe('what is installed', () => {
     for (const installation of [gateway, toollint]) {
       // The worker can be imported only in a worker thread. The programs below run both excluded modules.
       const modules = installation.files.filter(
-        (path) => /^lib\/.*\.js$/.test(path) && !/\/(worker|eslint-engine)\.js$/.test(path),
+        (path) => /^lib\/.*\.js$/.test(path) && !/\/(worker|eslint-engine)\.js$/.test(path) && !PAGE_SCRIPT.test(path),
       );
       const script = modules.map((path) => `await import(${JSON.stringify(join(installation.root, path))});`).join('');
       const { status, stderr } = spawnSync(process.execPath, ['--input-type=module', '--eval', script], {
