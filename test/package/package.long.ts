@@ -48,6 +48,9 @@ const run = (
     encoding: 'utf8',
   });
 
+/** Returns the keys of a file of settings in which all are comments. */
+const keysIn = (text: string): string[] => [...text.matchAll(/^#(\w+)=/gm)].map(([, key = '']) => key);
+
 /** Scripts of the status page, which run in browsers as they are. */
 const PAGE_SCRIPT = /^lib\/telemetry\/status-(figures|rules|view)\.js$/;
 
@@ -234,11 +237,11 @@ describe('an installation that brings its own runtime', () => {
     for (const program of ['gateway', 'consumer'] as const) {
       const path = join(root, `etc/ingest/${program}.env`);
       assert.equal(statSync(path).mode & 0o777, 0o600);
-      const known = [...readFileSync(path, 'utf8').matchAll(/^#(\w+)=/gm)].map(([, key]) => key);
-      assert.deepEqual(
-        known,
-        settingsOf(program).map(([key]) => key),
-      );
+      const example = readFileSync(join(root, `usr/share/doc/ingest-gateway/examples/${program}.env`), 'utf8');
+      const known = settingsOf(program).map(([key]) => String(key));
+      assert.deepEqual(keysIn(example), known);
+      const own = keysIn(readFileSync(path, 'utf8'));
+      assert.ok(own.includes('INGEST_QUEUE_URI') && own.every((key) => known.includes(key)), own.join());
     }
     const units = ['ingest-gateway@9470', 'ingest-consumer@9464'].map((name) => `${name}.service`);
     assert.deepEqual(readdirSync(join(root, 'etc/systemd/system')), [], 'nothing is enabled');
