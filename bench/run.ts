@@ -13,6 +13,7 @@ import { join } from 'node:path';
 import { Bench } from './bench.ts';
 import { ROOT } from './bench-environment.ts';
 import type { BenchCase } from './bench-case.ts';
+import { allocation } from './cases/allocation.ts';
 import { idleConnections } from './cases/idle-connections.ts';
 import { landing } from './cases/landing.ts';
 import { largeBodies } from './cases/large-bodies.ts';
@@ -33,7 +34,7 @@ import { summarize, type CaseSamples, type CaseSummary } from './summary.ts';
 
 const CASES: readonly BenchCase[] = [
   ...[saturation, latency, overload, newConnections, largeBodies],
-  ...[pipelining, idleConnections, queueMemory, landing, whole, sender],
+  ...[pipelining, allocation, idleConnections, queueMemory, landing, whole, sender],
 ];
 const WARMUP_SECONDS = 1.5;
 const ROUNDS_DEFAULT = 5;
