@@ -5,6 +5,7 @@
 // not changed for a while. A change takes effect only after two identical reads: half of a list of authorities is valid
 // PEM, and using it would close the connections of producers whose authorities are in the other half.
 import { hash } from 'node:crypto';
+import type { BigIntStats } from 'node:fs';
 import { readdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { SYSTEM, type Clock, type Timer } from './clock.ts';
@@ -115,13 +116,9 @@ interface Content {
 
 /** Reads files, and the names and contents of the files in folders, unless they are the `known` ones. */
 async function contentOf(paths: readonly string[], known?: Content): Promise<Content> {
-  const inFolder = (path: string): Promise<string[]> =>
-    readdir(path).then(
-      (names) => names.sort().map((name) => join(path, name)),
-      () => [path],
-    );
-  const files = (await Promise.all(paths.map(inFolder))).flat();
-  const stats = await Promise.all(files.map((file) => stat(file, { bigint: true }).catch(() => undefined)));
+  const found = (await Promise.all(paths.map(filesAt))).flat();
+  const files = found.map(({ file }) => file);
+  const stats = found.map((one) => one.stats);
   const facts = stats.map((one) => one && [one.dev, one.ino, one.size, one.mtimeNs, one.ctimeNs].join(' '));
   const metadata = JSON.stringify([files, facts]);
   if (known?.isOld === true && known.metadata === metadata) return known;
@@ -129,4 +126,20 @@ async function contentOf(paths: readonly string[], known?: Content): Promise<Con
   const digest = hash('sha256', JSON.stringify([files, contents.map((content) => content && hash('sha256', content))]));
   const newestMs = Math.max(...stats.map((one) => Number(one?.ctimeMs ?? 0)));
   return { metadata, digest, isOld: SYSTEM.clock.epochMs() - newestMs > TIME_STEP_MS };
+}
+
+interface FoundFile {
+  readonly file: string;
+  readonly stats: BigIntStats | undefined;
+}
+
+/** Returns a file, or the files of a folder in the order of their names. */
+async function filesAt(path: string): Promise<readonly FoundFile[]> {
+  const found = await withStats(path);
+  const names = found.stats?.isDirectory() === true ? await readdir(path).catch(() => undefined) : undefined;
+  return names === undefined ? [found] : Promise.all(names.sort().map((name) => withStats(join(path, name))));
+}
+
+async function withStats(file: string): Promise<FoundFile> {
+  return { file, stats: await stat(file, { bigint: true }).catch(() => undefined) };
 }
