@@ -39,7 +39,7 @@ function fitting(texts: readonly string[], bytes: number): readonly string[] {
 
 function headOf(report: Report): string {
   const lines = summaryLines(report).map((line) => escaped(shortened(line, 1000)));
-  return `### Code analysis ${MARKS[report.gate.status]}\n\n${lines.join('\n\n')}\n`;
+  return `${`### Code analysis ${MARKS[report.gate.status]}`.trimEnd()}\n\n${lines.join('\n\n')}\n`;
 }
 
 function rowOf({ severity, ruleId, message, location, docsUrl }: Finding, links: string | undefined): string {

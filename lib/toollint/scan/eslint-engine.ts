@@ -42,6 +42,8 @@ export class EslintEngine {
   readonly #asked = new Set<string>();
   /** The rules that threw in the current file, with their messages. */
   readonly #crashes = new Map<string, string>();
+  /** The only rule that runs, '' for none. */
+  #alone: string | undefined;
 
   constructor(options: EngineOptions) {
     if (options.config !== undefined && statSync(options.config, { throwIfNoEntry: false })?.isDirectory() !== false)
@@ -52,7 +54,7 @@ export class EslintEngine {
     this.#eslint = this.#create({
       // ESLint calls the filter for every enabled rule in every run, so one instance serves all runs.
       ruleFilter: ({ ruleId }) => {
-        const runs = !this.#crashes.has(ruleId);
+        const runs = this.#alone === undefined ? !this.#crashes.has(ruleId) : ruleId === this.#alone;
         if (runs) this.#asked.add(ruleId);
         return runs;
       },
@@ -102,11 +104,29 @@ export class EslintEngine {
           crashes: [...this.#crashes].map(([ruleId, message]) => ({ ruleId, message })),
         };
       } catch (cause) {
-        const { ruleId, message } = crashIn(cause);
-        if (ruleId === undefined || this.#crashes.has(ruleId))
+        const named = crashIn(cause);
+        const isNew = named.ruleId !== undefined && !this.#crashes.has(named.ruleId);
+        const { ruleId, message } = isNew ? named : await this.#searchCrash(path, text);
+        if (ruleId === undefined)
           return { messages: [], suppressed: [], ran: [], crashes: [], failure: messageOf(cause) };
         this.#crashes.set(ruleId, message);
       }
+    }
+  }
+
+  /** Finds a rule that throws a string or null by running one rule at a time. */
+  async #searchCrash(path: string, text: string): Promise<Crash> {
+    const ids = ((await this.rulesFor(path)) ?? []).filter((id) => !this.#crashes.has(id));
+    try {
+      for (const id of ['', ...ids]) {
+        this.#alone = id;
+        const thrown = await this.#eslint.lintText(text, { filePath: path }).then(() => undefined, crashIn);
+        // If ESLint throws without rules, no rule is the cause.
+        if (thrown !== undefined) return { ruleId: id || undefined, message: thrown.message };
+      }
+      return { message: '' };
+    } finally {
+      this.#alone = undefined;
     }
   }
 
@@ -155,9 +175,17 @@ function isOn(entry: unknown): boolean {
   return level !== 0 && level !== 'off' && level !== undefined;
 }
 
-/** ESLint names the rule in what it throws, except for a rule that throws a string or null. */
-function crashIn(error: unknown): { ruleId?: string | undefined; message: string } {
-  const [first = ''] = (error instanceof Error ? error.message : '').split(/\r?\n/u);
+interface Crash {
+  readonly ruleId?: string | undefined;
+  readonly message: string;
+}
+
+/** ESLint names the rule in what it throws. It adds a property, so a thrown string or null appears as a TypeError. */
+function crashIn(error: unknown): Crash {
+  const text = error instanceof Error ? error.message : String(error);
+  if (/^Cannot (?:create|set|read) propert(?:y|ies).*currentNode/u.test(text))
+    return { message: 'the rule threw a value that is not an Error' };
+  const [first = ''] = text.split(/\r?\n/u);
   const [, named, reason = first] = /^Error while loading rule '([^']+)': (.*)$/u.exec(first) ?? [];
   const own = error instanceof Error && 'ruleId' in error ? error.ruleId : undefined;
   const message = reason.trim() || 'the rule threw an Error without a message';

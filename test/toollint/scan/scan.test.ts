@@ -40,16 +40,12 @@ describe('a scan', () => {
     assert.deepEqual(rulesIn(report), ['PARSE-ERROR', 'no-var']);
   });
 
-  it('is incomplete if a rule throws a string', async (t) => {
-    const config = configText(`{ 'own/boom': 'error' }`, THROWING(`'boom'`));
-    const cwd = await project(t, { 'eslint.config.mjs': config, 'a.js': 'console.log(1);\n' });
-    const { report, code } = await scanned(cwd, ['--exclude', '*.mjs']);
-    assertSound(report);
-    assert.deepEqual([code, report.execution.diagnostics[0]?.relativePath], [3, 'a.js']);
-  });
-
   for (const [name, plugin] of [
     ['throws an Error', THROWING(`new Error('boom at ' + process.cwd())`)],
+    ['throws a string', THROWING(`'boom'`)],
+    ['throws null', THROWING('null')],
+    ['throws a frozen Error', THROWING(`Object.freeze(new Error('boom'))`)],
+    ['throws a string in create()', `{ boom: { create() { throw 'boom'; } } }`],
     ['throws in create()', `{ boom: { create() { throw new Error('boom in create'); } } }`],
   ] as const) {
     it(`loses only the rule that ${name}`, async (t) => {
