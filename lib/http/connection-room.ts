@@ -131,8 +131,9 @@ export interface Holder {
 const UNAUTHENTICATED_BYTES_MAX = 8 << 20;
 
 // Fact: a limit for each connection does not limit their sum, and thousands of connections may hold 64 KB each.
-// Choice: a budget for each producer, one for all unauthenticated clients, and one in total, which includes the events
-// in flight. Above a budget, the connection that holds the most of it is closed.
+// Choice: a budget for each producer, one for all producers, which includes the events in flight, and one for all
+// unauthenticated clients. Above a budget, the connection that holds the most of it is closed. A new connection counts
+// as unauthenticated, so producers that use up their budget close none.
 /** Returns the connections to close because they hold too much unhandled input and unread answers. */
 export function overBudget<C extends Holder>(connections: readonly C[], limits: HeldLimits): C[] {
   const { producerBytesMax, totalBytesMax, bytesInFlight } = limits;
@@ -141,6 +142,7 @@ export function overBudget<C extends Holder>(connections: readonly C[], limits: 
     .map((place) => ({ place, group: place.holder, weight: place.heldBytes() }))
     .sort((one, other) => other.weight - one.weight);
   const closed = new Set(above(held, (holder) => (holder === '' ? UNAUTHENTICATED_BYTES_MAX : producerBytesMax)));
-  const rest = held.filter((share) => !closed.has(share)).map((share) => ({ ...share, group: 'all' }));
+  const ofProducers = held.filter((share) => share.group !== '' && !closed.has(share));
+  const rest = ofProducers.map((share) => ({ ...share, group: 'all' }));
   return [...closed, ...above(rest, () => totalBytesMax - bytesInFlight())].map(({ place }) => place);
 }
