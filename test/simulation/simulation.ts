@@ -8,6 +8,7 @@ import type { Mark, Marks } from './marks.ts';
 import { Network } from './network.ts';
 import { ENQUEUE_TIMEOUT_MS, Gateway, IN_FLIGHT_MAX, Operator, Replica, type Told } from './programs.ts';
 import type { RedisServer } from './redis-server.ts';
+import { FIELD_CHARACTERS } from '../../lib/redis/stream/id-index.ts';
 import { isNotMaster } from '../../lib/redis/server/facts.ts';
 import { RedisError } from '../../lib/redis/wire/errors.ts';
 import type { Argument, RedisValue } from '../../lib/redis/wire/values.ts';
@@ -469,9 +470,10 @@ class Simulation {
     const { marks } = this.#parts;
     if (kind === 'replay') marks.reach('an operator put an event back on the queue');
     if (kind === 'accept') {
-      const fields = command.slice(5).filter((part) => /^[\w-]{14}$/.test(String(part)));
+      const [, , , , , events = '', ...bodies] = command;
+      const fields = bodies.map((_, at) => String(events).slice(at * FIELD_CHARACTERS, (at + 1) * FIELD_CHARACTERS));
       if (fields.length > 1) marks.reach('one call carried several events');
-      if (new Set(fields.map(String)).size < fields.length) marks.reach('two events of one call had one id');
+      if (new Set(fields).size < fields.length) marks.reach('two events of one call had one id');
     } else if (kind === 'claim') {
       const [, taken] = answer as unknown as readonly [string, readonly unknown[]];
       if (taken.length > 0) marks.reach('an entry was taken over');
