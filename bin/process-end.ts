@@ -25,8 +25,8 @@ export const written = (stream: NodeJS.WriteStream): Promise<void> =>
   new Promise((resolve) => void stream.write('', () => resolve()));
 
 /**
- * Handles the first error on standard output: calls `closed` if the reader closed the pipe (`| head`), and complains and calls
- * `failed` on any other error, such as a full disk. Errors on standard error are ignored.
+ * Handles the first error on standard output: calls `closed` if the reader closed the pipe (`| head`), and complains
+ * and calls `failed` on any other error, such as a full disk. Errors on standard error are ignored.
  */
 export function onOutputFailure(name: string, closed: () => void, failed: () => void): void {
   process.stderr.on('error', () => undefined);

@@ -1,8 +1,8 @@
 // Decodes bodies that arrive with a Content-Encoding (RFC 9110, section 8.4): gzip (RFC 1952) or zstd (RFC 8878).
 //
 // Invariants: decoding stops at most one piece after the caller's limit. Node's threads decode AT_A_TIME bodies at a
-// time, and producers take turns. A stream that is cut short, or followed by other bytes, is broken. A body with several
-// codings is not supported.
+// time, and producers take turns. A stream that is cut short, or followed by other bytes, is broken. A body with
+// several codings is not supported.
 import { promisify } from 'node:util';
 import { constants, gunzip, zstdDecompress } from 'node:zlib';
 import type { Clock } from '../process/clock.ts';

@@ -33,8 +33,8 @@ const File = TypeCompiler.Compile(
 );
 
 /**
- * The row of a producer. `disabled` is the reason why it may send nothing. Its certificate and token need not contain the
- * audiences in `audience`.
+ * The row of a producer. `disabled` is the reason why it may send nothing. Its certificate and token need not contain
+ * the audiences in `audience`.
  */
 interface ProducerRules extends Static<typeof Rules> {
   readonly allowsType: (type: string) => boolean;

@@ -20,8 +20,8 @@ const PROXY_HEADER_TIMEOUT_MS = 5_000;
 const HANDSHAKES_A_TURN = 4;
 const HANDSHAKE_INTERVAL_MS = 10;
 
-// Fact: a timer for each connection, reset by each request, costs more than the rest of a request's bookkeeping. Choice:
-// while there are connections, all are checked ten times a second, so time limits are only that precise.
+// Fact: a timer for each connection, reset by each request, costs more than the rest of a request's bookkeeping.
+// Choice: while there are connections, all are checked ten times a second, so time limits are only that precise.
 const CHECK_INTERVAL_MS = 100;
 
 export class Arrivals<T> {

@@ -179,7 +179,7 @@ function isBound({ cnf, sub }: Readonly<Record<string, unknown>>, identity: Clie
   return typeof cnf === 'object' && cnf !== null && 'x5t#S256' in cnf && cnf['x5t#S256'] === thumbprint;
 }
 
-/** Fetches keys from the URL, and again when a token names an unknown key. Unusable keys do not replace the known ones. */
+/** Fetches keys from the URL, and again if a token names an unknown key. Unusable keys do not replace known ones. */
 const keysOfUrl = (url: URL, onFetched: (text: string) => void) =>
   createRemoteJWKSet(url, {
     timeoutDuration: KEY_SERVER_TIMEOUT_MS,

@@ -93,7 +93,7 @@ const client = (cert: string, { privateKey }: Keys): ConnectionOptions => ({
   key: privateKey.export({ type: 'pkcs8', format: 'pem' }),
 });
 
-/** Connects in memory. Returns the faults that OpenSSL finds in both certificates. A failed handshake is one of both. */
+/** Connects in memory. Returns the faults that OpenSSL finds in both certificates. A failed handshake is in both. */
 async function verdicts(server: Server, options: ConnectionOptions) {
   const [near, far] = duplexPair();
   const { promise: secured, resolve, reject } = Promise.withResolvers<TLSSocket>();

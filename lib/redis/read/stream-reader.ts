@@ -4,8 +4,8 @@
 // It uses two connections, because a blocked XREADGROUP delays every later command on its connection. A connection
 // without a reply for ANSWER_TIMEOUT_MS is replaced, because the server is frozen or the network is cut.
 //
-// A registered member sends a heartbeat every second. Without one for REPLICA_LEASE_MS, it is not counted until it sends
-// another one.
+// A registered member sends a heartbeat every second. Without one for REPLICA_LEASE_MS, it is not counted until it
+// sends another one.
 import { hostname } from 'node:os';
 import {
   GroupVanished,

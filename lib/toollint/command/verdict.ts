@@ -9,7 +9,7 @@ import { note, type ProgramIo } from './program-io.ts';
 
 export const EXIT_OK = 0;
 export const EXIT_FINDINGS = 1;
-/** Usage, configuration, input, output or an internal error. As for ESLint, also a suppression that no longer occurs. */
+/** Usage, configuration, input, output or an internal error. As in ESLint, also a suppression that no longer occurs. */
 export const EXIT_FAILURE = 2;
 const EXIT_INCOMPLETE = 3;
 const EXIT_NO_FILES = 4;
