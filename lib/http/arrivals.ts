@@ -16,7 +16,8 @@ const PROXY_HEADER_TIMEOUT_MS = 5_000;
 // handshakes that begin while the kernel's queue is full delay every connection at its end: 2,300 handshakes delayed a
 // new connection by 4.3 s. Choice: a few handshakes begin in a turn, and one in 10 ms while connections arrive.
 // Effect: a connection waits for the acceptance of those before it, 0.1 ms each, and for a few handshakes
-// (test/http/server-arrivals.test.ts).
+// (test/http/server-arrivals.test.ts). Behind others of its own address, it may wait for theirs: before its handshake,
+// nothing shows whose connection it is.
 const HANDSHAKES_A_TURN = 4;
 const HANDSHAKE_INTERVAL_MS = 10;
 
