@@ -4,8 +4,9 @@
 // that hold the events. For each entry on the queue, the erased row is inserted into the warehouse, so that a frozen
 // consumer finds the id in use, and the entry is replaced in one atomic step (lib/redis/stream/lua/erase.lua). Finally,
 // the row and the quarantine rows are overwritten, because consumers may have written them meanwhile. Each step is
-// repeatable, so an interrupted command can be run again. A consumer that commits a quarantine row after that replaces it when it
-// finds the note; if it is killed first, erasing again clears the row. The runbook lists copies that are not erased.
+// repeatable, so an interrupted command can be run again. A consumer that commits a quarantine row after that replaces
+// it when it finds the note; if it is killed first, erasing again clears the row. The runbook lists copies that are not
+// erased.
 import { readFile } from 'node:fs/promises';
 import { text } from 'node:stream/consumers';
 import { erasedBody, isErased, namesIn } from '../ingest/erased.ts';

@@ -131,7 +131,7 @@ const matching = (entries: readonly QueuedCopy[], { type, producer }: Tailing): 
     .map((one) => ({ ...one, type: namesIn(one.body).type }))
     .filter((event) => matches(type, event.type) && matches(producer, event.producer));
 
-/** Returns false if nobody reads the output any more. */
+/** Returns false once the output has no reader. */
 function show(session: Session, { bodies }: Tailing, events: readonly Event[], tally: Tally): Promise<boolean> {
   for (const { stream, entry, producer, type, id, body } of events) {
     tally.changed += 1;

@@ -1,6 +1,6 @@
 // The consumer of one stream. Its loops run concurrently, and a step that fails is retried after a pause:
 //
-//   prepare ─▶ take in:  register ─▶ join ─▶ read ─▶ classify ─▶ check schemas, while the next read runs …
+//   prepare ─▶ take in:  register ─▶ join ─▶ read ─▶ classify ─▶ check schemas, and read …
 //          └─▶ land:     land ─▶ acknowledge ─▶ land …       (LANDINGS_AT_ONCE loops)
 //
 // Invariant: an entry is acknowledged only after its row or its quarantine row is committed. Another replica claims

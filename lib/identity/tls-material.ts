@@ -145,8 +145,9 @@ function faultText({ authority, code }: TrialFault, files: TlsFiles, authorities
   const ofList = code.includes('CRL');
   const advice = ofList ? 'list needs an authorityKeyIdentifier' : 'authority needs a subjectKeyIdentifier';
   const isShared = authorities.some(({ subject, raw }) => subject === authority.subject && raw !== authority.raw);
+  const file = place(files, ofList ? 'clientCrl' : 'clientCa');
   return (
-    `${place(files, ofList ? 'clientCrl' : 'clientCa')}: OpenSSL refuses every producer of ${nameOf(authority)} (${code})` +
+    `${file}: OpenSSL refuses every producer of ${nameOf(authority)} (${code})` +
     (ofList ? ': every authority needs a current revocation list' : '') +
     (isShared && !INTENDED.has(code) ? `; another authority has this name, so each ${advice}` : '')
   );

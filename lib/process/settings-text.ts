@@ -9,7 +9,7 @@ const PAGE = new URL('../../deploy/configure.md', import.meta.url);
 
 export interface SettingText {
   readonly key: Key;
-  /** Empty if there is none. */
+  /** The default; empty if the setting has none. */
   readonly initially: string;
   /** The lines of the page, without Markdown. */
   readonly text: string;

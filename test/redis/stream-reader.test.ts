@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { before, describe, it } from 'node:test';
+import { before, describe, it, type TestContext } from 'node:test';
 import type { Delivery } from '../../lib/ingest/queue.ts';
 import { memberName, StreamReader } from '../../lib/redis/read/stream-reader.ts';
 import { GROUP, STREAM } from '../../lib/redis/stream/layout.ts';
@@ -23,6 +23,16 @@ async function openReader(): Promise<StreamReader> {
   const reader = readerOf(partitionAt(server.uri));
   assert.equal(await reader.open(20_000), true, reader.lastError);
   return reader;
+}
+
+/** Returns a server of its own, and a reader that has joined the group there. */
+async function joinedReader(t: TestContext, settings: readonly string[]) {
+  const own = await TestRedis.start(settings);
+  const reader = readerOf(partitionAt(own.uri));
+  assert.equal(await reader.open(20_000), true, reader.lastError);
+  t.after(() => reader.close());
+  await reader.join();
+  return { own, reader };
 }
 
 describeQueueReader('A Redis Stream', async () => ({
@@ -68,11 +78,7 @@ describe('the reader of a Redis Stream', () => {
   });
 
   it('does not acknowledge an entry of a previous server, even if another entry has its name', async (t) => {
-    const own = await TestRedis.start(['--appendonly', 'no']);
-    const reader = readerOf(partitionAt(own.uri));
-    assert.equal(await reader.open(20_000), true, reader.lastError);
-    t.after(() => reader.close());
-    await reader.join();
+    const { own, reader } = await joinedReader(t, ['--appendonly', 'no']);
     const put = (body: string): Promise<unknown> => own.command('XADD', STREAM, '5-1', 'producer', 'p', 'body', body);
     const pending = async (): Promise<unknown> => ((await own.command('XPENDING', STREAM, GROUP)) as unknown[])[0];
     await put('lost');
@@ -125,11 +131,7 @@ describe('the reader of a Redis Stream', () => {
   });
 
   it('reads its entries again from a new server, and acknowledges those', async (t) => {
-    const own = await TestRedis.start(['--appendonly', 'yes', '--appendfsync', 'always']);
-    const reader = readerOf(partitionAt(own.uri));
-    assert.equal(await reader.open(20_000), true, reader.lastError);
-    t.after(() => reader.close());
-    await reader.join();
+    const { own, reader } = await joinedReader(t, ['--appendonly', 'yes', '--appendfsync', 'always']);
     await own.command('XADD', STREAM, '*', 'producer', 'p', 'body', 'kept');
     const first = await reader.read(1, 60_000, 5_000);
     await own.signal('SIGKILL');
@@ -152,11 +154,7 @@ describe('the reader of a Redis Stream', () => {
   });
 
   it('acknowledges again after a short demotion of its server that one of its connections did not notice', async (t) => {
-    const own = await TestRedis.start(['--appendonly', 'no']);
-    const reader = readerOf(partitionAt(own.uri));
-    assert.equal(await reader.open(20_000), true, reader.lastError);
-    t.after(() => reader.close());
-    await reader.join();
+    const { own, reader } = await joinedReader(t, ['--appendonly', 'no']);
     await own.command('REPLICAOF', '127.0.0.1', String(await freePort()));
     await assert.rejects(reader.read(1, 60_000, 1), /READONLY/);
     await own.command('REPLICAOF', 'NO', 'ONE'); // The server's history of writes has another name now.

@@ -28,7 +28,7 @@ files (scan, import, explain):
 baseline (scan, import):
   --baseline FILE         list only the findings that are new against a baseline file or an earlier report
                           (explain: default toollint-baseline.jsonl)
-  --update-baseline       write the baseline file: all findings if there is none yet, later without those that are gone
+  --update-baseline       write the baseline file: all findings the first time, later without those that are gone
   --accept RULE --reason TEXT [--until YYYY-MM-DD]
                           with --update-baseline: new findings of the rule become known; --accept is repeatable
   --renames git:REF       also compare, explain: findings in renamed files and on changed lines stay known, by git's

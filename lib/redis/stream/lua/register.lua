@@ -6,8 +6,8 @@
 -- KEYS[1]  the stream
 -- ARGV     the replica's name, the lease in milliseconds, the maximum number of replicas (0: no limit; -1: this one
 --          leaves), the group, and the idle time in milliseconds after which other members are removed
--- Reply    the number of replicas, including this one, and the number of those that precede it, in an order that differs
---          between streams; -1 if the maximum is reached and this one was not registered
+-- Reply    the number of replicas, including this one, and the number of those that precede it, in an order that
+--          differs between streams; -1 if the maximum is reached and this one was not registered
 local stream, name, group = KEYS[1], ARGV[1], ARGV[4]
 local lease, max, idle = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[5])
 local replicas, leaves = '{' .. stream .. '}:replicas', max == -1

@@ -145,7 +145,8 @@ if starts and not more then
   if left == '' then call('DEL', ids) elseif left ~= call('GET', ids) then call('SET', ids, left) end
 end
 
--- An erasure is noted for 35 days, so that it outlives backups of the warehouse, or for as long as an event that was accepted before it may still land.
+-- An erasure is noted for 35 days, so that it outlives backups of the warehouse, or for as long as an event that was
+-- accepted before it may still land.
 local over_ms = server_now - ERASURE_MS
 if oldest then over_ms = math.min(over_ms, oldest) end
 call('ZREMRANGEBYSCORE', tag .. 'erased', '-inf', string.format('(%d', over_ms))
