@@ -105,10 +105,10 @@ export const CHANGES = {
   ],
   'gives up a queue whose name does not resolve': [
     'lib/redis/server/connection.ts',
-    'this.restart(messageOf(causeOf(cause)), false, afterMs);',
-    `messageOf(causeOf(cause)).includes('EAI_AGAIN')
+    '(cause) => this.restart(messageOf(causeOf(cause)), false, BROKEN_INTERVAL_MS)',
+    `(cause) => messageOf(causeOf(cause)).includes('EAI_AGAIN')
           ? this.close()
-          : this.restart(messageOf(causeOf(cause)), false, afterMs);`,
+          : this.restart(messageOf(causeOf(cause)), false, BROKEN_INTERVAL_MS)`,
   ],
   'forgets what its journal holds': [
     'lib/send/client.ts',

@@ -44,6 +44,8 @@ const ERASURES_PAGE = 1_000;
 /** The member that holds entries which are to land again, and the time after which any consumer claims them. */
 const ABSENT_MEMBER = 'ingest-admin';
 const ABSENT_IDLE_MS = 24 * 3_600_000;
+/** The name of an entry, or of its quarantine row, which ends in a digest (warehouse.ts). */
+const ROW_ENTRY = /^(\d+-\d+)(?:~[0-9a-f]+)?$/;
 /** One call reads this many entries to see whether they exist. */
 const STATES_MAX = 32;
 
@@ -51,7 +53,6 @@ const STATE = ['fields.lua', 'entry-state.lua'];
 const SCRIPTS = {
   replay: new Script('replay.lua', ...STATE),
   states: new Script('states.lua', ...STATE),
-  noted: new Script('noted.lua'),
   erase: new Script('erase.lua', ...STATE, 'index-value.lua'),
   page: new Script('page.lua', ...STATE),
   landAgain: new Script('land-again.lua', ...STATE),
@@ -162,8 +163,14 @@ export class StreamAdmin implements QueuedStream {
 
   noted(id: string, rows: readonly string[]): Promise<readonly QueuedCopy[]> {
     return this.#telling(async () => {
-      const args = [`${this.#source}/`, id, ...rows];
-      return this.#copiesOf(await SCRIPTS.noted.run(this.#bytes, this.name, args), id);
+      const replays = await this.#values.send(['HMGET', keyOf(this.name, 'replays'), `\n${id}`, ...rows]);
+      const prefix = `${this.#source}/`;
+      const own = rows.filter((row) => row.startsWith(prefix)).map((row) => row.slice(prefix.length));
+      const named = [...(replays as readonly (string | null)[]), ...own].flatMap(
+        (name) => ROW_ENTRY.exec(name ?? '')?.[1] ?? [],
+      );
+      const found = [...new Set(named)].map((name) => this.#bytes.send(['XRANGE', this.name, name, name]));
+      return (await Promise.all(found)).flatMap((reply) => this.#copiesOf(reply, id));
     });
   }
 

@@ -1,19 +1,18 @@
 // Reads entries for one member of the consumer group: its own pending entries after a lost reply, then those of dead
 // or frozen members, then new ones.
 //
-// Invariants: after a lost reply, this member reads its pending entries again before another member can claim them.
-// If no byte of a reply arrives for ANSWER_TIMEOUT_MS plus the block time, the connection is replaced.
+// Invariant: after a lost reply, this member reads its pending entries again before another member can claim them.
 import { GroupVanished, REPLICA_LEASE_MS, type Delivery } from '../../ingest/queue.ts';
 import type { Clock } from '../../process/clock.ts';
 import type { RedisConnection } from '../server/connection.ts';
 import { withTimeout } from '../wire/deadline.ts';
 import { entriesOf, type ReadEntries } from '../stream/entry.ts';
 import { isNoGroup, NoAnswer, RedisError } from '../wire/errors.ts';
-import { isNoScript, Script } from '../wire/script.ts';
+import { Script } from '../wire/script.ts';
 import type { RedisBytes } from '../wire/values.ts';
 import { GROUP, keyOf } from '../stream/layout.ts';
 
-export const ANSWER_TIMEOUT_MS = 3_000;
+const ANSWER_TIMEOUT_MS = 3_000;
 const CLAIM_INTERVAL_MS = 1_000;
 const CLAIM_BYTES = 4 << 20;
 
@@ -67,13 +66,21 @@ export class EntryReading {
   async read(max: number, idleMs: number, waitMs: number): Promise<readonly Delivery[]> {
     const servers = this.#options.servers();
     this.#reads += 1;
-    const deliveries = await this.#read(max, idleMs, waitMs).finally(() => (this.#reads -= 1));
-    return servers === 0 ? deliveries : deliveries.map((delivery) => ({ ...delivery, servers }));
+    try {
+      const deliveries = await this.#read(max, idleMs, waitMs);
+      return servers === 0 ? deliveries : deliveries.map((delivery) => ({ ...delivery, servers }));
+    } catch (cause) {
+      // Entries of the lost reply may be pending for this member.
+      this.#againFrom ??= '0';
+      throw cause;
+    } finally {
+      this.#reads -= 1;
+    }
   }
 
   async #read(max: number, idleMs: number, waitMs: number): Promise<readonly Delivery[]> {
     if (this.#againFrom !== undefined) {
-      // The entries of a lost reply are pending for this member. Entries in hand are delivered again.
+      // Entries in hand are delivered again.
       const own = await this.#readGroup(max, 0, this.#againFrom);
       this.#againFrom = own.last;
       if (own.deliveries.length > 0) return own.deliveries;
@@ -86,22 +93,15 @@ export class EntryReading {
     const now = this.#options.clock.ms();
     if (this.#claimCursor === '-' && now - this.#claimedMs < CLAIM_INTERVAL_MS) return [];
     this.#claimedMs = now;
+    const { clock, connection, stream, member } = this.#options;
     for (;;) {
-      const { stream, member } = this.#options;
       const args = [GROUP, member, idleMs, this.#claimCursor, max, CLAIM_BYTES, REPLICA_LEASE_MS].map(String);
-      const { bytes } = this.#options.connection;
-      const reply = await this.#claimScript.run(
-        { send: (command) => this.#answer(bytes.send(command), 0, (cause) => !isNoScript(cause)) },
-        stream,
-        args,
-      );
+      const reply = await answerOf(clock, connection, this.#claimScript.run(connection.bytes, stream, args));
       const [cursor, entries] = reply as readonly [Buffer, RedisBytes];
-      this.#claimCursor = cursor.toString('latin1');
+      const next = cursor.toString('latin1');
+      this.#claimCursor = next === '0-0' ? '-' : next;
       const { deliveries: claimed } = entriesOf(entries, this.#options.source(), this.#options.latestMs());
-      if (claimed.length > 0 || this.#claimCursor === '0-0') {
-        if (this.#claimCursor === '0-0') this.#claimCursor = '-';
-        return claimed;
-      }
+      if (claimed.length > 0 || next === '0-0') return claimed;
     }
   }
 
@@ -116,7 +116,7 @@ export class EntryReading {
     });
     // Both leave in one write. The server counts after the read.
     const counting = connection.bytes.send(['ZCARD', keyOf(stream, 'erased')]).catch(() => undefined);
-    const [reply, erased] = await this.#answer(Promise.all([reading, counting]), waitMs, () => false);
+    const [reply, erased] = await answerOf(clock, connection, Promise.all([reading, counting]), waitMs);
     if (erased === 0) this.#nothingErasedMs = clock.ms();
     // UNBLOCKED: the stream was deleted, or the server is no longer a master. The next command reports which.
     if (reply === undefined) return this.#readGroup(max, 0, from);
@@ -124,17 +124,20 @@ export class EntryReading {
     const [[, entries = null] = []] = (reply ?? []) as readonly (readonly RedisBytes[])[];
     return entriesOf(entries, this.#options.source(), this.#options.latestMs());
   }
+}
 
-  /** `isLost` tells whether entries may have been lost although the server answered with an error. */
-  async #answer<T>(reply: Promise<T>, waitMs: number, isLost: (cause: RedisError) => boolean): Promise<T> {
-    const { clock, connection } = this.#options;
-    try {
-      return await withTimeout(clock, reply, waitMs + ANSWER_TIMEOUT_MS, () => connection.bytesReceived);
-    } catch (cause) {
-      if (isNoGroup(cause)) throw new GroupVanished('the stream or its group is gone', { cause });
-      if (!(cause instanceof RedisError) || isLost(cause)) this.#againFrom ??= '0';
-      if (cause instanceof NoAnswer) connection.restart('the server does not answer');
-      throw cause;
-    }
+/** Waits for a reply, with a time limit that is `waitMs` longer. Replaces a connection whose server is silent. */
+export async function answerOf<T>(
+  clock: Clock,
+  connection: RedisConnection,
+  reply: Promise<T>,
+  waitMs = 0,
+): Promise<T> {
+  try {
+    return await withTimeout(clock, reply, waitMs + ANSWER_TIMEOUT_MS, () => connection.bytesReceived);
+  } catch (cause) {
+    if (isNoGroup(cause)) throw new GroupVanished('the stream or its group is gone', { cause });
+    if (cause instanceof NoAnswer) connection.restart('the server does not answer');
+    throw cause;
   }
 }

@@ -1,8 +1,7 @@
 // The reading side of the queue on a Redis Stream: one member of the consumer group `warehouse`. It delivers an entry
 // again until the entry is acknowledged.
 //
-// It uses two connections, because a blocked XREADGROUP delays every later command on its connection. A connection
-// without a reply for ANSWER_TIMEOUT_MS is replaced, because the server is frozen or the network is cut.
+// It uses two connections, because a blocked XREADGROUP delays every later command on its connection.
 //
 // A registered member sends a heartbeat every second. Without one for REPLICA_LEASE_MS, it is not counted until it
 // sends another one.
@@ -21,10 +20,8 @@ import type { Clock, ClockAndRandom, Random, Timer } from '../../process/clock.t
 import type { Log } from '../../process/log.ts';
 import { RedisConnection } from '../server/connection.ts';
 import { Histories } from '../server/facts.ts';
-import { withTimeout } from '../wire/deadline.ts';
-import { ANSWER_TIMEOUT_MS, EntryReading } from './entry-reading.ts';
+import { answerOf, EntryReading } from './entry-reading.ts';
 import { ensureGroup, makeGroup } from '../stream/group.ts';
-import { isNoGroup, NoAnswer } from '../wire/errors.ts';
 import { KnownIdentity } from '../stream/identity.ts';
 import { assertRights } from '../stream/rights.ts';
 import type { Client } from '../wire/redis-client.ts';
@@ -54,6 +51,8 @@ interface StreamReaderOptions extends ClockAndRandom {
 
 export class StreamReader implements QueueReader {
   readonly name: string;
+  replicas = 0;
+  isFirst = true;
   readonly #clock: Clock;
   readonly #reading: RedisConnection;
   readonly #entries: EntryReading;
@@ -66,8 +65,6 @@ export class StreamReader implements QueueReader {
   readonly #log: Log;
   #heartbeats: Timer | undefined;
   #replicasMax = 0;
-  #replicas = 0;
-  #isFirst = true;
   #crowded = false;
 
   readonly #histories = new Histories();
@@ -120,14 +117,6 @@ export class StreamReader implements QueueReader {
 
   get lastError(): string {
     return this.#control.ready ? this.#reading.lastError : this.#control.lastError;
-  }
-
-  get replicas(): number {
-    return this.#replicas;
-  }
-
-  get isFirst(): boolean {
-    return this.#isFirst;
   }
 
   /** True if the servers reply but accept no commands yet, because they are replicas or loading their data. */
@@ -227,11 +216,12 @@ export class StreamReader implements QueueReader {
   /** Resolves with false if all places are taken. */
   async #renew(replicasMax: number): Promise<boolean> {
     const args = [REPLICA_LEASE_MS, replicasMax, GROUP, MEMBER_IDLE_MAX_MS].map(String);
-    const reply = await this.#answer(this.#register.run(this.#control, this.#stream, [this.name, ...args]));
+    const registering = this.#register.run(this.#control, this.#stream, [this.name, ...args]);
+    const reply = await answerOf(this.#clock, this.#control, registering);
     if (reply === -1) return false;
     const [replicas, preceding] = reply as readonly [number, number];
-    this.#replicas = replicas;
-    this.#isFirst = preceding === 0;
+    this.replicas = replicas;
+    this.isFirst = preceding === 0;
     return true;
   }
 
@@ -239,9 +229,9 @@ export class StreamReader implements QueueReader {
   async #beat(): Promise<void> {
     try {
       await this.#renew(0);
-      const crowded = this.#replicas > this.#replicasMax;
+      const crowded = this.replicas > this.#replicasMax;
       if (crowded && !this.#crowded)
-        this.#log.warn({ replicas: this.#replicas }, 'more replicas run than INGEST_CONSUMER_REPLICAS_MAX allows');
+        this.#log.warn({ replicas: this.replicas }, 'more replicas run than INGEST_CONSUMER_REPLICAS_MAX allows');
       this.#crowded = crowded;
     } catch (cause) {
       this.#log.debug({ err: cause }, 'no heartbeat sent');
@@ -249,16 +239,6 @@ export class StreamReader implements QueueReader {
   }
 
   #command(command: readonly Argument[], connection = this.#control): Promise<RedisValue> {
-    return this.#answer(connection.send(command), connection);
-  }
-
-  async #answer(reply: Promise<RedisValue>, connection = this.#control): Promise<RedisValue> {
-    try {
-      return await withTimeout(this.#clock, reply, ANSWER_TIMEOUT_MS);
-    } catch (cause) {
-      if (isNoGroup(cause)) throw new GroupVanished('the stream or its group is gone', { cause });
-      if (cause instanceof NoAnswer) connection.restart('the server does not answer');
-      throw cause;
-    }
+    return answerOf(this.#clock, connection, connection.send(command));
   }
 }

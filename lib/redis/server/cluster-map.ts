@@ -21,8 +21,8 @@ interface SlotRange {
 export class ClusterMap {
   readonly #address: ClusterAddress;
   readonly #system: ClockAndRandom;
-  readonly #slots = new Map<string, number | undefined>();
-  readonly #ranges = shared(() => this.#ask());
+  readonly #keys: string[] = [];
+  readonly #masters = shared(() => this.#ask());
   #nodes: readonly string[];
   #first = 0;
 
@@ -33,35 +33,25 @@ export class ClusterMap {
   }
 
   lookup(key: string): MasterLookup {
-    this.#slots.set(key, undefined);
+    this.#keys.push(key);
     const find = async (cause: Error | undefined): Promise<string> => {
-      const moved = /^MOVED \d+ (.+):(\d+)$/.exec(cause?.message ?? '');
-      return this.#address.uriOf(
-        moved === null ? await this.#masterOf(key) : hostAndPort(moved[1] ?? '', moved[2] ?? ''),
-      );
+      const [, host, port] = /^MOVED \d+ (.+):(\d+)$/.exec(cause?.message ?? '') ?? [];
+      const master = host === undefined ? (await this.#masters()).get(key) : hostAndPort(host, port);
+      if (master === undefined) throw new Error(`no node of the cluster serves the slot of ${key}`);
+      return this.#address.uriOf(master);
     };
     return { find };
   }
 
-  async #masterOf(key: string): Promise<string> {
-    const ranges = await this.#ranges();
-    const slot = this.#slots.get(key) ?? -1;
-    const [master] = ranges.find(({ from, to }) => from <= slot && slot <= to)?.nodes ?? [];
-    if (master === undefined) throw new Error(`no node of the cluster serves slot ${slot}`);
-    return master;
-  }
-
   /** Asks the nodes in turn, until one answers. */
-  async #ask(): Promise<readonly SlotRange[]> {
+  async #ask(): Promise<ReadonlyMap<string, string | undefined>> {
     const nodes = [...new Set([...this.#nodes, ...this.#address.hosts])];
     this.#first += 1;
     let last: unknown;
     for (let tried = 0; tried < nodes.length; tried += 1) {
       const node = nodes[(this.#first + tried) % nodes.length] ?? '';
       try {
-        const ranges = await askOnce(this.#system, this.#address.uriOf(node), (server) => this.#slotsAt(server, node));
-        this.#nodes = [...new Set(ranges.flatMap(({ nodes: some }) => some))];
-        return ranges;
+        return await askOnce(this.#system, this.#address.uriOf(node), (server) => this.#mastersAt(server, node));
       } catch (cause) {
         last = cause;
       }
@@ -69,10 +59,16 @@ export class ClusterMap {
     throw last;
   }
 
-  async #slotsAt(server: Server, node: string): Promise<readonly SlotRange[]> {
-    for (const [key, slot] of this.#slots)
-      if (slot === undefined) this.#slots.set(key, (await server.send(['CLUSTER', 'KEYSLOT', key])) as number);
-    return slotRanges(await server.send(['CLUSTER', 'SLOTS']), node.replace(/:\d+$/, ''));
+  async #mastersAt(server: Server, node: string): Promise<ReadonlyMap<string, string | undefined>> {
+    const ranges = slotRanges(await server.send(['CLUSTER', 'SLOTS']), node.replace(/:\d+$/, ''));
+    const slots = await Promise.all(this.#keys.map((key) => server.send(['CLUSTER', 'KEYSLOT', key])));
+    this.#nodes = [...new Set(ranges.flatMap(({ nodes }) => nodes))];
+    return new Map(
+      this.#keys.map((key, at) => {
+        const slot = Number(slots[at]);
+        return [key, ranges.find(({ from, to }) => from <= slot && slot <= to)?.nodes[0]];
+      }),
+    );
   }
 }
 
@@ -81,10 +77,10 @@ const slotRanges = (answer: RedisValue, asked: string): readonly SlotRange[] =>
   (answer as readonly (readonly RedisValue[])[]).map(([from, to, ...nodes]) => ({
     from: Number(from),
     to: Number(to),
-    nodes: (nodes as unknown as readonly (readonly [host: string | null, port: number])[]).map(([host, port]) =>
-      host === null || host === '' ? `${asked}:${port}` : hostAndPort(host, String(port)),
+    nodes: (nodes as readonly (readonly RedisValue[])[]).map(([host, port]) =>
+      hostAndPort(String(host || asked), String(port)),
     ),
   }));
 
-const hostAndPort = (host: string, port: string): string =>
+const hostAndPort = (host: string, port = ''): string =>
   host.includes(':') && !host.startsWith('[') ? `[${host}]:${port}` : `${host}:${port}`;

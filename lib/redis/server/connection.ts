@@ -4,11 +4,9 @@
 // would have given up before the reply, and such a queue would be unbounded.
 //
 // Invariant: a connection is ready only after its server has reported that it is a master and `inspect` has passed.
-// If the connection breaks, another client is opened after a short pause. The client is replaced, at most once per
-// REOPEN_INTERVAL_MS, if the inspection fails, if a command receives a code in NOT_MASTER, or if the owner calls
-// `restart`. A MasterLookup is asked again each time.
+// The client is replaced if the connection breaks, and at most once per REOPEN_INTERVAL_MS if the inspection fails, if a
+// command receives a code in NOT_MASTER, or if the owner calls `restart`. A MasterLookup is asked again each time.
 import assert from 'node:assert/strict';
-import { pauseMs } from '../../process/backoff.ts';
 import type { ClockAndRandom, Timer } from '../../process/clock.ts';
 import type { Log } from '../../process/log.ts';
 import { messageOf } from '../../process/message-of.ts';
@@ -19,8 +17,8 @@ import type { Argument, RedisBytes, RedisValue, Sender, Server } from '../wire/v
 import { assertMaster, isMoved, isNotMaster, isRefusing } from './facts.ts';
 
 const REOPEN_INTERVAL_MS = 1_000;
-/** Bounds of the pause after a broken connection. */
-const [PAUSE_FIRST_MS, PAUSE_MAX_MS] = [50, 500];
+/** The interval if connections break or cannot be established, because a server that restarts is back soon. */
+const BROKEN_INTERVAL_MS = 500;
 
 export interface MasterLookup {
   /** Returns the current master's URI. Called before each connection; `cause` is the reply that ended the last one. */
@@ -68,8 +66,6 @@ export class RedisConnection {
   #user: ClientUser | undefined;
   /** Limits the time for connecting and inspecting, or ends a pause. */
   #timer: Timer | undefined;
-  /** The number of connections that failed since one was ready. */
-  #failures = 0;
   #watch: Timer | undefined;
   #openedMs = Number.NEGATIVE_INFINITY;
   #lastError = 'not connected yet';
@@ -209,11 +205,7 @@ export class RedisConnection {
     };
     this.#user = {
       onReady: () => void this.#admit(client),
-      onLost: (cause) => {
-        const fraction = this.#options.random.fraction();
-        const afterMs = pauseMs(this.#failures + 1, PAUSE_FIRST_MS, PAUSE_MAX_MS, fraction);
-        this.restart(messageOf(causeOf(cause)), false, afterMs);
-      },
+      onLost: (cause) => this.restart(messageOf(causeOf(cause)), false, BROKEN_INTERVAL_MS),
     };
     this.#become('connecting');
     client.join(this.#user);
@@ -237,7 +229,6 @@ export class RedisConnection {
     }
     if (client !== this.#client) return;
     this.#become('ready');
-    this.#failures = 0;
     const before = this.#readyServer;
     this.#readyServer = this.#server;
     // After a failover, the log line names both servers.
@@ -246,8 +237,8 @@ export class RedisConnection {
     this.#listener.onReady?.();
   }
 
-  /** Gives up the client, if there is one, and tries again after a pause. */
-  restart(reason: string, waiting = false, afterMs = this.#leftMs()): void {
+  /** Gives up the client, if there is one, and tries again when the interval since the last attempt is over. */
+  restart(reason: string, waiting = false, intervalMs = REOPEN_INTERVAL_MS): void {
     if (this.#client === undefined && this.#state !== 'looking up') return;
     const { clock, log } = this.#options;
     if (reason !== this.#lastError || this.ready) {
@@ -258,10 +249,9 @@ export class RedisConnection {
     }
     const leave = this.#detach();
     this.#become('paused');
-    this.#failures += 1;
     this.#lastError = reason;
     this.#waiting = waiting;
-    this.#timer = clock.after(afterMs, () => this.open());
+    this.#timer = clock.after(Math.max(0, this.#openedMs + intervalMs - clock.ms()), () => this.open());
     this.#listener.onLost?.(reason);
     leave();
   }
@@ -272,10 +262,5 @@ export class RedisConnection {
     this.#client = undefined;
     this.#watch?.close();
     return () => user !== undefined && client?.leave(user);
-  }
-
-  /** The rest of the interval between two connections. */
-  #leftMs(): number {
-    return Math.max(0, this.#openedMs + REOPEN_INTERVAL_MS - this.#options.clock.ms());
   }
 }

@@ -4,7 +4,7 @@
 import { QueueRefusal, RedisError } from '../wire/errors.ts';
 import { Script } from '../wire/script.ts';
 import type { Server } from '../wire/values.ts';
-import { GROUP } from './layout.ts';
+import { GROUP, keyOf } from './layout.ts';
 
 /** `S` is the stream, and `K:` is the prefix of its other keys. */
 const SHARED = [
@@ -59,15 +59,17 @@ export async function assertRights(
   program: 'gateway' | 'consumer',
   more: readonly string[] = [],
 ): Promise<void> {
-  const rights = [...SHARED, ...RIGHTS[program], ...more];
+  const commands = [...SHARED, ...RIGHTS[program], ...more].map((one) =>
+    one.replace(/ S\b/, ` ${stream}`).replace(/ K:/, ` ${keyOf(stream, '')}`),
+  );
   // rights.lua only asks, because a refused command would be added to the server's log of refusals.
-  const asked = script.run(server, undefined, [stream, ...rights]);
+  const asked = script.run(server, undefined, [stream, ...commands]);
   const missing = await asked.catch((cause: unknown) => {
-    if (cause instanceof RedisError && cause.code === 'NOPERM') throw lacking(cause.message);
+    if (cause instanceof RedisError && cause.code === 'NOPERM') return [cause.message];
     throw cause;
   });
-  if (Array.isArray(missing) && missing.length > 0) throw lacking(missing.join(', '));
+  if (!Array.isArray(missing) || missing.length === 0) return;
+  throw new QueueRefusal(
+    `the Redis user lacks rights that this program needs: ${missing.join(', ')} (deploy/install.md lists the rules)`,
+  );
 }
-
-const lacking = (what: string): QueueRefusal =>
-  new QueueRefusal(`the Redis user lacks rights that this program needs: ${what} (deploy/install.md lists the rules)`);

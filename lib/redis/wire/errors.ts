@@ -1,11 +1,4 @@
-import {
-  ClientClosedError,
-  ClientOfflineError,
-  ConnectionTimeoutError,
-  DisconnectsClientError,
-  ErrorReply,
-  SocketClosedUnexpectedlyError,
-} from 'redis';
+import { ConnectionTimeoutError, ErrorReply, SocketClosedUnexpectedlyError } from 'redis';
 
 /** An error reply: the command was not run, or was run and refused. */
 export class RedisError extends Error {
@@ -26,14 +19,11 @@ export class NoAnswer extends Error {
   override readonly name = 'NoAnswer';
 }
 
-/** Converts an error of the package `redis`. Errors of sockets have their own messages. */
+/** Converts an error of the package `redis`, if its message would not help an operator. */
 export function causeOf(cause: unknown): unknown {
   if (cause instanceof ErrorReply) return new RedisError(cause.message);
-  if (cause instanceof ClientOfflineError || cause instanceof ClientClosedError)
-    return new Error('not connected to the queue');
   if (cause instanceof SocketClosedUnexpectedlyError) return new Error('the server closed the connection');
   if (cause instanceof ConnectionTimeoutError) return new Error('the server does not answer');
-  if (cause instanceof DisconnectsClientError) return new Error('the connection is closed');
   return cause;
 }
 

@@ -29,10 +29,8 @@ export class Script {
     const rest: readonly Argument[] = key === undefined ? ['0'] : ['1', key];
     const command = ['EVALSHA' as Argument, this.#sha1].concat(rest, args);
     return server.send(command).catch((cause: unknown) => {
-      if (!isNoScript(cause)) throw cause;
+      if (!(cause instanceof RedisError && cause.code === 'NOSCRIPT')) throw cause;
       return server.send(['EVAL', this.#text, ...command.slice(2)]);
     });
   }
 }
-
-export const isNoScript = (cause: unknown): boolean => cause instanceof RedisError && cause.code === 'NOSCRIPT';
