@@ -224,16 +224,16 @@ export class Connection<T> implements Place, Holder {
   }
 
   /**
-   * Closes the connection after `parts`, the rest of its answers. What the client sends meanwhile is discarded: closing
+   * Closes the connection after `text`, the rest of its answers. What the client sends meanwhile is discarded: closing
    * would reset the connection, and the client may see the reset before it reads the answer (RFC 9112, section 9.6).
    */
-  finish(...parts: readonly (string | Buffer)[]): void {
+  finish(text = ''): void {
     if (this.isClosing) return;
     this.enter('closing', LAST_WRITE_MS);
     this.reader.stop();
     const { socket } = this;
     if (socket.destroyed) return;
-    for (const part of parts) socket.write(part, 'latin1');
+    if (text !== '') socket.write(text, 'latin1');
     socket.end(() => this.enter('closing', LINGER_MS));
     socket.on('data', ignore);
     socket.resume();

@@ -1,42 +1,58 @@
-// The way of a connection that has left the fast path: node:http reads its requests, orders its answers and keeps its
-// time limits. This file only decides when node:http may read on, and how much.
+// The way of a connection that has left the fast path: node:http reads its requests, writes its answers and keeps its
+// time limits. This file decides when node:http may read on, and how much, and collects bodies.
 //
 // Invariants: requests are handled one at a time, in order. Nothing is read after the last request.
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Connection } from './connection.ts';
-import { NodeRequest } from './node-request.ts';
-import type { ProtocolFault } from './request.ts';
-import { bytesOf, respond, responseText, type Answer } from './respond.ts';
+import { headOf } from './node-request.ts';
+import type { HttpRequest, ProtocolFault, RequestHead, RequestListener } from './request.ts';
+import { bytesOf, respond, type Answer } from './respond.ts';
 
+/** Slice of a head. node:http reads all requests of a slice. */
 const HEAD_SLICE_BYTES = 256;
+/** Slice of a body whose end is unknown. node:http needs 2 µs for each of its chunks. */
+const BODY_SLICE_BYTES = 1_024;
+/** A body without an announced length may have this many pieces of less than PIECE_BYTES_MIN bytes on average. */
+const PIECES_MAX = 1_024;
+/** Chunks of 16 bytes, some of which were cut by the slices. */
+const PIECE_BYTES_MIN = 15.5;
+/**
+ * A connection with a longer unread rest of a body closes after the answer; a shorter rest is read and discarded. A
+ * client whose body is refused for its length may not send it, so that connection always closes.
+ */
+const REST_BYTES_MAX = 65_536;
 
 export class NodePath<T> {
-  readonly #connection: Connection<T>;
+  readonly connection: Connection<T>;
   /** Node's own listener for data. */
   readonly pass: (bytes: Buffer) => void;
   /** Requests whose answers have not been written, oldest first. The first one is being handled. */
-  readonly #owed: NodeRequest[] = [];
-  #latest: NodeRequest | undefined;
+  readonly #owed: NodeRequest<T>[] = [];
+  latest: NodeRequest<T> | undefined;
   #fault: ProtocolFault | undefined;
   #isInHead = false;
-  /** Length of the answer that is being written. */
-  answerBytes = 0;
 
   constructor(connection: Connection<T>, pass: (bytes: Buffer) => void) {
-    this.#connection = connection;
+    this.connection = connection;
     this.pass = pass;
+    // Node calls this after its last answer, and would reset the connection of a client that is still sending.
+    connection.socket.destroySoon = () => connection.finish();
   }
 
   get owesAnswer(): boolean {
     return this.#owed.length > 0;
   }
   get isArriving(): boolean {
-    return this.#isInHead || this.#latest?.isComplete === false;
+    return this.#isInHead || this.latest?.isComplete === false;
+  }
+  /** Length of the answer that is being written. */
+  get answerBytes(): number {
+    return this.#owed[0]?.answerBytes ?? 0;
   }
   get mayRead(): boolean {
-    const { isClosing, socket } = this.#connection;
+    const { isClosing, socket } = this.connection;
     if (isClosing || this.#fault !== undefined || socket.destroyed) return false;
-    const latest = this.#latest;
+    const { latest } = this;
     if (latest === undefined) return true;
     if (!latest.isComplete) return latest.wantsBody;
     return !latest.isLast && !this.owesAnswer && !socket.writableNeedDrain;
@@ -44,89 +60,172 @@ export class NodePath<T> {
 
   /** Passes the slice that begins at `from` to node:http. Returns its length. */
   read(bytes: Buffer, from: number): number {
-    const latest = this.#latest;
+    const { latest } = this;
     const isInBody = latest?.isComplete === false;
     const slice = bytes.subarray(from, from + (isInBody ? latest.sliceBytes : HEAD_SLICE_BYTES));
     this.pass(slice);
     // Empty lines do not begin a request.
-    if (!isInBody && this.#latest === latest) this.#isInHead ||= slice.some((byte) => byte !== 0x0d && byte !== 0x0a);
+    if (!isInBody && this.latest === latest) this.#isInHead ||= slice.some((byte) => byte !== 0x0d && byte !== 0x0a);
     return slice.length;
   }
 
   /** Called when the client has ended its side. */
   end(): void {
     // If a body after `Upgrade` is cut short, node:http reports no error and waits for the rest forever.
-    if (this.#latest?.isComplete === false) this.faulty('malformed');
+    if (this.latest?.isComplete === false) this.faulty('malformed');
   }
 
   requested(message: IncomingMessage, response: ServerResponse, expectsContinue: boolean): void {
-    const connection = this.#connection;
-    if (connection.isClosing || this.#latest?.isLast === true) return;
-    const latest = new NodeRequest(this, message, response, expectsContinue);
-    this.#latest = latest;
+    const { connection, latest } = this;
+    if (connection.isClosing || latest?.isLast === true) return;
+    const request = new NodeRequest(this, message, response, expectsContinue);
+    this.latest = request;
     this.#isInHead = false;
     response.once('close', () => {
       this.#owed.shift();
-      this.answerBytes = 0;
       connection.guard(() => this.#next());
     });
-    if (this.#owed.push(latest) === 1) connection.guard(() => this.#next());
+    if (this.#owed.push(request) === 1) connection.guard(() => this.#next());
   }
 
   /** Called if node:http cannot read the next bytes, or has waited too long for them. */
   faulty(fault: ProtocolFault): void {
-    if (this.#latest?.isLast === true && this.#latest.isComplete) return;
+    if (this.latest?.isLast === true && this.latest.isComplete) return;
     this.#fault ??= fault;
-    if (!this.#connection.socket.destroyed) this.#connection.guard(() => this.#settleFault());
-  }
-
-  respond(request: NodeRequest, requestId: string, answer: Answer, close: boolean): void {
-    const connection = this.#connection;
-    if (connection.isClosing) return;
-    const isLatest = this.#latest === request && connection.socket.readableLength === 0;
-    if (!close && !connection.isLastAnswer(isLatest)) {
-      this.answerBytes = bytesOf(answer.body);
-      respond(request.response, requestId, answer);
-      return this.readOn();
-    }
-    // Node closes a connection right after its last answer, so a client that is still sending may not get to read it.
-    // All earlier answers are written, so this one does not need node.
-    const isToHead = request.head.method === 'HEAD';
-    const text = responseText(requestId, answer, connection.tail(true), isToHead);
-    connection.finish(text, ...(typeof answer.body === 'string' || isToHead ? [] : answer.body));
-  }
-
-  /** Called when more may be read. */
-  readOn(): void {
-    this.#connection.wake();
+    this.connection.guard(() => this.#settleFault());
   }
 
   /** Handles the next request. */
   #next(): void {
-    const connection = this.#connection;
+    const { connection } = this;
+    const [next] = this.#owed;
     if (connection.isClosing || connection.isGone) return;
     if (connection.isRetiring) return connection.finish();
-    const [next] = this.#owed;
     if (next !== undefined) connection.host.handlers.request(connection, next);
-    if (this.#fault === undefined) this.readOn();
-    else this.#settleFault();
+    this.#settleFault();
+    connection.wake();
   }
 
+  /** Answers a fault after all earlier requests. */
   #settleFault(): void {
-    const connection = this.#connection;
+    const { connection, latest } = this;
+    const { isClosing, isGone, socket, host } = connection;
     const fault = this.#fault;
-    const latest = this.#latest;
-    if (fault === undefined || connection.isClosing) return;
-    if (latest?.isComplete === false) {
-      if (this.#owed[0] !== latest && this.owesAnswer) return;
+    const faulty = latest?.isComplete === false ? latest : undefined;
+    if (fault === undefined || isClosing || isGone) return;
+    if (this.owesAnswer && (this.#owed[0] !== faulty || faulty?.isAnswered === true)) return;
+    if (faulty !== undefined) {
       // A request whose body ends early gets no answer.
-      if (connection.socket.readableEnded || latest.isAnswered || !latest.fault(fault)) connection.finish();
-    } else if (!this.owesAnswer) {
-      if (fault === 'timeout' && latest === undefined && !this.#isInHead) connection.finish();
-      else connection.finish(connection.host.handlers.protocolFault(fault, connection));
-    }
+      if (socket.readableEnded || faulty.isAnswered || faulty.listener?.fault(fault) !== true) connection.finish();
+    } else if (fault === 'timeout' && latest === undefined && !this.#isInHead) connection.finish();
+    else connection.finish(host.handlers.protocolFault(fault, connection));
   }
 }
+
+type Body = Buffer | 'too large' | undefined;
+
+export class NodeRequest<T> implements HttpRequest {
+  readonly head: RequestHead;
+  listener: RequestListener | undefined;
+  body = undefined;
+  isAnswered = false;
+  /** True if no request may follow this one: the connection closes after its answer. */
+  isLast: boolean;
+  /** Length of the answer's body. */
+  answerBytes = 0;
+  readonly #path: NodePath<T>;
+  readonly #message: IncomingMessage;
+  readonly #response: ServerResponse;
+  /** True if the client waits for 100 (Continue). */
+  #expectsContinue: boolean;
+  /** Set while the body is being read. */
+  #done: ((body: Body) => void) | undefined;
+  #bytes = 0;
+
+  constructor(path: NodePath<T>, message: IncomingMessage, response: ServerResponse, expectsContinue: boolean) {
+    this.#path = path;
+    this.#message = message;
+    this.#response = response;
+    this.#expectsContinue = expectsContinue;
+    this.head = headOf(message);
+    // Another protocol may follow an Upgrade (RFC 9110, section 7.8). HTTP/1.0 has no Transfer-Encoding, so a proxy
+    // may have found the end of the body elsewhere (RFC 9112, section 6.1).
+    const { headers, httpVersionMinor } = message;
+    const oddEnd = httpVersionMinor === 0 && headers['transfer-encoding'] !== undefined;
+    const isOdd = this.head.defect !== undefined || headers.upgrade !== undefined || oddEnd;
+    this.isLast = isOdd || path.connection.hasOneAnswer;
+  }
+
+  get isComplete(): boolean {
+    return this.#message.complete;
+  }
+  /** True if the rest of the body is read or discarded. */
+  get wantsBody(): boolean {
+    return this.#done !== undefined || this.isAnswered;
+  }
+  /** Maximum number of bytes to read next, so that little after the body is read. */
+  get sliceBytes(): number {
+    const { contentLength } = this.head;
+    if (contentLength === undefined || this.#done === undefined) return BODY_SLICE_BYTES;
+    return contentLength - this.#bytes;
+  }
+
+  receive(bytesMax: number, grows: (bytes: number) => void): Promise<Body> {
+    if (this.#expectsContinue) this.#response.writeContinue();
+    this.#expectsContinue = false;
+    const { contentLength } = this.head;
+    // Pieces are copied as they arrive, so that a body is not held twice.
+    let body = Buffer.allocUnsafeSlow(contentLength ?? BODY_SLICE_BYTES);
+    let pieces = 0;
+    const take = (piece: Buffer): void => {
+      if (this.#done === undefined) return;
+      const bytes = this.#bytes + piece.length;
+      if (bytes > bytesMax) return this.#done('too large');
+      pieces += 1;
+      if (contentLength === undefined) {
+        const isTiny = pieces > PIECES_MAX && bytes < PIECE_BYTES_MIN * pieces;
+        if (isTiny) return void this.listener?.fault('tinyChunks');
+        grows(piece.length);
+        if (bytes > body.length) body = Buffer.concat([body], Math.min(2 * bytes, bytesMax));
+      }
+      piece.copy(body, this.#bytes);
+      this.#bytes = bytes;
+    };
+    const { promise, resolve } = Promise.withResolvers<Body>();
+    this.#done = (whole) => {
+      this.#done = undefined;
+      body = NOTHING;
+      resolve(whole);
+    };
+    this.#message.on('data', take);
+    this.#message.on('end', () => this.#done?.(body.subarray(0, this.#bytes)));
+    this.#message.on('close', () => {
+      if (this.#done !== undefined) this.listener?.aborted();
+      this.#done?.(undefined);
+    });
+    this.#path.connection.wake();
+    return promise;
+  }
+
+  respond(requestId: string, answer: Answer, close: boolean): void {
+    const response = this.#response;
+    const { connection, latest } = this.#path;
+    if (this.isAnswered || response.destroyed) return;
+    this.isAnswered = true;
+    this.#done?.(undefined);
+    // If the client was not told to continue, it may send the body or not, so the next request cannot be found.
+    const rest = this.head.contentLength ?? (this.#message.headers['transfer-encoding'] ? Infinity : 0);
+    const isLong = !this.isComplete && rest > (answer.status === 413 ? 0 : REST_BYTES_MAX);
+    const isLatest = latest === this && connection.socket.readableLength === 0;
+    this.isLast ||= close || this.#expectsContinue || isLong || connection.isLastAnswer(isLatest);
+    if (this.isLast) response.shouldKeepAlive = false;
+    this.answerBytes = bytesOf(answer.body);
+    respond(response, requestId, answer);
+    connection.wake();
+  }
+}
+
+const NOTHING = Buffer.alloc(0);
 
 export function faultOf({ code }: NodeJS.ErrnoException): ProtocolFault {
   if (code === 'ERR_HTTP_REQUEST_TIMEOUT') return 'timeout';

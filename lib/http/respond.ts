@@ -64,18 +64,18 @@ const lengthLine = (bytes: number): string => `\r\nContent-Length: ${bytes}\r\nX
 const LENGTH_LINES = Array.from({ length: 512 }, (_, bytes) => lengthLine(bytes));
 
 /**
- * Returns a whole response (RFC 9112, section 4) as a string with one character per byte, without a body of buffers.
- * `tail` ends the head: see `headTail`. `headOnly` leaves the body out.
+ * Returns a whole response (RFC 9112, section 4) as a string with one character per byte. `tail` ends the head: see
+ * `headTail`.
  *
  * Fact: a joined string has an object for each part, and its bytes can be counted only in a copy. Choice: few parts,
  * and only the whole response is counted, whose copy is written. Effect: 200 bytes less JavaScript heap per event.
  */
-export function responseText(requestId: string, answer: Answer, tail: string, headOnly = false): string {
-  const { body } = answer;
-  const text = headOnly || typeof body !== 'string' ? '' : body;
+export function responseText(requestId: string, answer: Answer, tail: string): string {
+  const text = typeof answer.body === 'string' ? answer.body : Buffer.concat(answer.body).toString();
   const whole = head(requestId, answer, tail, text.length) + text;
-  if (text !== '' && Buffer.byteLength(whole) === whole.length) return whole;
-  return head(requestId, answer, tail, bytesOf(body)) + (text === '' ? '' : Buffer.from(text).toString('latin1'));
+  if (Buffer.byteLength(whole) === whole.length) return whole;
+  const bytes = Buffer.from(text).toString('latin1');
+  return head(requestId, answer, tail, bytes.length) + bytes;
 }
 
 function head(requestId: string, { status, contentType, headers }: Answer, tail: string, bytes: number): string {
