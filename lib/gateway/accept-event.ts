@@ -10,11 +10,12 @@ import type { EventNotes, Outcome, Queue, Submission } from '../ingest/queue.ts'
 import type { TraceContext } from '../ingest/trace-context.ts';
 import { JSON_TYPE, type Answering, type GatewayAnswer } from './answers.ts';
 import type { Admission } from './admission.ts';
-import { codedBytesMax, contentCoding, decodedBytesMax, type ContentCoding, type Decoding } from './content-coding.ts';
+import { codedBytesMax, contentCoding, decoded, decodedBytesMax, type ContentCoding } from './content-coding.ts';
 import { eventForm, type CloudEventReader, type EventId, type ReadEvent } from './event-form.ts';
 import type { Exchange } from './exchange.ts';
 import type { GatewayMetrics } from './metrics.ts';
 import type { ProducerChecks } from './producer-checks.ts';
+import type { ProducerTurns } from './producer-turns.ts';
 import type { RequestSpans } from './request-spans.ts';
 import type { Verdict } from '../identity/producer-identity.ts';
 import type { Clock } from '../process/clock.ts';
@@ -24,7 +25,7 @@ export interface AcceptEventOptions {
   readonly queue: Queue;
   readonly checks: ProducerChecks;
   readonly admission: Admission;
-  readonly decoding: Decoding;
+  readonly decoding: ProducerTurns;
   readonly metrics: GatewayMetrics;
   readonly events: { readonly bodyBytesMax: number; readonly eventId: EventId };
   /** `undefined` disables spans. */
@@ -123,13 +124,13 @@ async function receive(
     return !exchange.ended;
   };
   const decodedMax = decodedBytesMax(body.length, bodyBytesMax);
-  const decoded = await decoding.decode({ coding, body, bytesMax: decodedMax, producer, isNeeded });
-  if (!isNeeded()) return 'taken';
-  if (decoded === 'late') return DECODING_OVERLOADED;
-  if (decoded === 'broken') return BROKEN;
-  if (decoded === 'too large') return decodedMax < bodyBytesMax ? RATIO_TOO_HIGH : tooLarge(bodyBytesMax);
-  checks.quotas?.chargeExpansion(producer, decoded.length - body.length, exchange);
-  return submit(options, exchange, producer, form, decoded);
+  const whole = await decoding.run(producer, async () => isNeeded() && decoded(coding, body, decodedMax));
+  if (whole === false || !isNeeded()) return 'taken';
+  if (whole === 'late') return DECODING_OVERLOADED;
+  if (whole === 'broken') return BROKEN;
+  if (whole === 'too large') return decodedMax < bodyBytesMax ? RATIO_TOO_HIGH : tooLarge(bodyBytesMax);
+  checks.quotas?.chargeExpansion(producer, whole.length - body.length, exchange);
+  return submit(options, exchange, producer, form, whole);
 }
 
 function readJson(body: Buffer): ReadEvent | InvalidEvent {

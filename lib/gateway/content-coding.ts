@@ -1,12 +1,9 @@
 // Decodes bodies that arrive with a Content-Encoding (RFC 9110, section 8.4): gzip (RFC 1952) or zstd (RFC 8878).
 //
-// Invariants: decoding stops at most one piece after the caller's limit. Node's threads decode AT_A_TIME bodies at a
-// time, and producers take turns. A stream that is cut short, or followed by other bytes, is broken. A body with
-// several codings is not supported.
+// Invariants: decoding stops at most one piece after the caller's limit. Producers take turns. A stream that is cut
+// short, or followed by other bytes, is broken. A body with several codings is not supported.
 import { promisify } from 'node:util';
 import { constants, gunzip, zstdDecompress } from 'node:zlib';
-import type { Clock } from '../process/clock.ts';
-import { ProducerTurns } from './producer-turns.ts';
 
 /** The result if the option `info` is set, which node's type definitions lack. */
 interface Inflated {
@@ -48,41 +45,14 @@ export const decodedBytesMax = (codedBytes: number, bodyBytesMax: number): numbe
   Math.min(bodyBytesMax, Math.max(ANY_RATIO_BYTES_MAX, RATIO_MAX * codedBytes));
 
 /** Node has four threads. The others stay free for files and host names. */
-const AT_A_TIME = 2;
-/** Maximum number of one producer's bodies that wait for a thread. */
-const WAITING_MAX = 256;
+export const DECODING_TURNS = { atATime: 2, waitingMax: 256 } as const;
 
-export interface CodedBody {
-  readonly coding: ContentCoding;
-  readonly body: Buffer;
-  /** Maximum decoded length. */
-  readonly bytesMax: number;
-  readonly producer: string;
-  readonly isNeeded: () => boolean;
-}
-
-/** `late`: too many bodies were waiting, or this one waited too long. */
-export type Decoded = Buffer | 'too large' | 'broken' | 'late';
-
-export class Decoding {
-  readonly #turns: ProducerTurns;
-
-  /** `waitMs` is how long a body may wait for a thread. */
-  constructor(waitMs: number, clock: Clock) {
-    this.#turns = new ProducerTurns({ atATime: AT_A_TIME, waitMs, waitingMax: WAITING_MAX }, clock);
-  }
-
-  /** Never resolves if the client leaves while the body waits for a thread. */
-  async decode({ coding, body, bytesMax, producer, isNeeded }: CodedBody): Promise<Decoded> {
-    if (!(await new Promise<boolean>((go) => this.#turns.take(producer, isNeeded, go)))) return 'late';
-    const decoded = await whole(coding, body, bytesMax);
-    this.#turns.giveBack();
-    return decoded;
-  }
-}
-
-/** Node ignores bytes after a zstd frame, and zeros after a gzip stream. Here they make a body broken. */
-async function whole(coding: ContentCoding, body: Buffer, bytesMax: number): Promise<Decoded> {
+/** Decodes a body. Node ignores bytes after a zstd frame, and zeros after a gzip stream. Here they make it broken. */
+export async function decoded(
+  coding: ContentCoding,
+  body: Buffer,
+  bytesMax: number,
+): Promise<Buffer | 'too large' | 'broken'> {
   try {
     const { buffer, engine } = (await coding(body, limitsOf(bytesMax))) as Inflated;
     return engine.bytesWritten === body.length ? buffer : 'broken';

@@ -43,16 +43,12 @@ export async function findEvent(
   if (over !== undefined) return over;
   const id = decodeParameter(parameter);
   if (id === undefined || !isEventId(id)) return NOT_FOUND;
-  const isGranted = await new Promise<boolean>((go) => options.turns.take(verdict.producer, always, go));
-  if (!isGranted) return OVERLOADED;
-  try {
-    return exchange.connection.isGone ? NOT_FOUND : await lookUp(options, id, verdict.producer);
-  } finally {
-    options.turns.giveBack();
-  }
+  const { producer } = verdict;
+  const answer = await options.turns.run(producer, async () =>
+    exchange.connection.isGone ? NOT_FOUND : lookUp(options, id, producer),
+  );
+  return answer === 'late' ? OVERLOADED : answer;
 }
-
-const always = (): boolean => true;
 
 async function lookUp({ queue, warehouse }: FindEventOptions, id: string, producer: string): Promise<GatewayAnswer> {
   const inWarehouse = async (): Promise<GatewayAnswer | undefined> => shown(await warehouse?.find(id, producer), id);

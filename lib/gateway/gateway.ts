@@ -16,7 +16,7 @@ import type { GatewayMetrics } from './metrics.ts';
 import type { TlsMaterial } from '../identity/tls-material.ts';
 import { acceptEvent } from './accept-event.ts';
 import { Admission } from './admission.ts';
-import { Decoding } from './content-coding.ts';
+import { DECODING_TURNS } from './content-coding.ts';
 import { DEFECTS, type Answering } from './answers.ts';
 import { Authority, type ClientContext } from '../identity/authority.ts';
 import { HEADER_BYTES_MAX, type GatewayConfig } from './config.ts';
@@ -104,7 +104,7 @@ export class Gateway {
       queue,
       checks,
       admission,
-      decoding: new Decoding(config.requestTimeoutMs, clock),
+      decoding: new ProducerTurns({ ...DECODING_TURNS, waitMs: config.requestTimeoutMs }, clock),
       metrics,
       events: config,
       spans,

@@ -8,9 +8,6 @@ import type { Clock } from '../process/clock.ts';
 
 interface Waiter {
   readonly sinceMs: number;
-  /** Returns false once the client is gone. The waiter then loses its turn. */
-  readonly isNeeded: () => boolean;
-  /** Called once, unless the client is gone; with `false` if the wait or the line is too long. */
   readonly go: (granted: boolean) => void;
 }
 
@@ -34,35 +31,38 @@ export class ProducerTurns {
     this.#free = limits.atATime;
   }
 
-  /** Calls `go` when it is this producer's turn, perhaps immediately. Granted work must end with `giveBack`. */
-  take(producer: string, isNeeded: () => boolean, go: (granted: boolean) => void): void {
-    if (this.#free > 0) {
-      this.#free -= 1;
-      go(true);
-      return;
+  /** Runs the task when it is this producer's turn. Resolves to `late` if the wait or the line is too long. */
+  async run<T>(producer: string, task: () => Promise<T>): Promise<T | 'late'> {
+    if (this.#free > 0) this.#free -= 1;
+    else if (!(await this.#turn(producer))) return 'late';
+    try {
+      return await task();
+    } finally {
+      this.#giveBack();
     }
-    const waiter = { sinceMs: this.#clock.ms(), isNeeded, go };
-    const line = this.#lines.get(producer);
-    if (line === undefined) this.#lines.set(producer, [waiter]);
-    else if (line.length < this.#limits.waitingMax) line.push(waiter);
-    else go(false);
   }
 
-  giveBack(): void {
+  #turn(producer: string): Promise<boolean> {
+    const line = this.#lines.get(producer) ?? [];
+    if (line.length >= this.#limits.waitingMax) return Promise.resolve(false);
+    this.#lines.set(producer, line);
+    return new Promise((go) => line.push({ sinceMs: this.#clock.ms(), go }));
+  }
+
+  #giveBack(): void {
     const late = this.#clock.ms() - this.#limits.waitMs;
     for (const [producer, line] of this.#lines) {
-      const overdue = line.findIndex(({ sinceMs }) => sinceMs > late);
-      for (const { isNeeded, go } of line.splice(0, overdue === -1 ? line.length : overdue)) if (isNeeded()) go(false);
+      while (line[0] !== undefined && line[0].sinceMs <= late) line.shift()?.go(false);
       if (line.length === 0) this.#lines.delete(producer);
     }
-    for (const [producer, line] of this.#lines) {
-      const next = line.splice(0, 1 + line.findIndex(({ isNeeded }) => isNeeded())).at(-1);
-      this.#lines.delete(producer);
-      if (next === undefined) continue; // All of its clients are gone.
-      if (line.length > 0) this.#lines.set(producer, line); // Behind all other producers.
-      next.go(true);
+    const [next] = this.#lines;
+    if (next === undefined) {
+      this.#free += 1;
       return;
     }
-    this.#free += 1;
+    const [producer, line] = next;
+    line.shift()?.go(true);
+    this.#lines.delete(producer);
+    if (line.length > 0) this.#lines.set(producer, line); // Behind all other producers.
   }
 }

@@ -3,13 +3,10 @@ import { it } from 'node:test';
 import {
   codedBytesMax,
   contentCoding,
+  decoded,
   decodedBytesMax,
-  Decoding,
   type ContentCoding,
 } from '../../lib/gateway/content-coding.ts';
-import { SYSTEM } from '../support/system.ts';
-
-const decoding = new Decoding(60_000, SYSTEM.clock);
 
 it('a Content-Encoding field names at most one coding, without case, with blanks, and next to identity', () => {
   const coding = contentCoding('gzip');
@@ -46,7 +43,6 @@ it('a zstd frame may have a window of at most 8 MiB, in a short or long body', a
       const block = Buffer.alloc(3);
       block.writeUIntLE((content.length << 3) | 1, 0, 3);
       const frame = Buffer.concat([magic, Buffer.from([0, (windowLog - 10) << 3]), block, content]);
-      const coded = { coding: zstd, body: frame, bytesMax: 100_000, producer: 'shop', isNeeded: () => true };
-      assert.deepEqual(await decoding.decode(coded), expected);
+      assert.deepEqual(await decoded(zstd, frame, 100_000), expected);
     }
 });

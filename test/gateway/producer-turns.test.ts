@@ -1,85 +1,85 @@
 import assert from 'node:assert/strict';
+import { setImmediate as turnEnd } from 'node:timers/promises';
 import { describe, it } from 'node:test';
 import { ProducerTurns } from '../../lib/gateway/producer-turns.ts';
 import { VirtualClock } from '../support/virtual-clock.ts';
 
-const always = (): boolean => true;
-const LIMITS = { atATime: 2, waitMs: 5_000, waitingMax: 2_000 };
+/** Turns, the log of the tasks that began or were refused, and the functions that end the running tasks. */
+function started({ waitingMax = 2_000, clock = new VirtualClock() } = {}) {
+  const turns = new ProducerTurns({ atATime: 2, waitMs: 5_000, waitingMax }, clock);
+  const log: string[] = [];
+  const running: (() => void)[] = [];
+  const take = (producer: string, name = producer): void =>
+    void turns
+      .run(producer, () => {
+        log.push(name);
+        return new Promise<void>((end) => running.push(end));
+      })
+      .then((result) => result === 'late' && log.push(`${name} late`));
+  const end = async (count: number): Promise<void> => {
+    for (let at = 0; at < count; at += 1) {
+      running.shift()?.();
+      await turnEnd();
+    }
+  };
+  return { log, take, end };
+}
 
 describe('turns', () => {
-  it('alternate between producers, however many tasks of one wait', () => {
-    const turns = new ProducerTurns(LIMITS, new VirtualClock());
-    const went: string[] = [];
-    for (let at = 0; at < 1_000; at += 1) turns.take('many', always, () => went.push('many'));
-    for (const one of ['few', 'few', 'other']) turns.take(one, always, () => went.push(one));
-    assert.deepEqual(went, ['many', 'many']);
-    for (let at = 0; at < 7; at += 1) turns.giveBack();
-    assert.deepEqual(went.slice(2), ['many', 'few', 'other', 'many', 'few', 'many', 'many']);
+  it('alternate between producers, however many tasks of one wait', async () => {
+    const { log, take, end } = started();
+    for (let at = 0; at < 1_000; at += 1) take('many');
+    for (const one of ['few', 'few', 'other']) take(one);
+    assert.deepEqual(log, ['many', 'many']);
+    await end(7);
+    assert.deepEqual(log.slice(2), ['many', 'few', 'other', 'many', 'few', 'many', 'many']);
   });
 
-  it('follow the order of each producer’s tasks, and none is lost', () => {
-    const turns = new ProducerTurns(LIMITS, new VirtualClock());
-    const went: number[] = [];
-    for (let at = 0; at < 100; at += 1) turns.take(`producer-${at % 7}`, always, () => went.push(at));
-    for (let at = 0; at < 100; at += 1) turns.giveBack();
-    assert.equal(went.length, 100);
+  it('follow the order of each producer’s tasks, and none is lost', async () => {
+    const { log, take, end } = started();
+    for (let at = 0; at < 100; at += 1) take(`producer-${at % 7}`, String(at));
+    await end(100);
+    assert.equal(log.length, 100);
     for (let producer = 0; producer < 7; producer += 1) {
-      const own = went.filter((at) => at % 7 === producer);
+      const own = log.map(Number).filter((at) => at % 7 === producer);
       assert.deepEqual(
         own,
         own.toSorted((one, other) => one - other),
       );
     }
-    const again: boolean[] = [];
-    for (let at = 0; at < 3; at += 1) turns.take('again', always, (granted) => again.push(granted));
-    assert.deepEqual(again, [true, true]);
+    for (let at = 0; at < 3; at += 1) take('again');
+    assert.deepEqual(log.slice(100), ['again', 'again']);
   });
 
   it('are refused to all tasks that have waited too long', async () => {
     const clock = new VirtualClock();
-    const turns = new ProducerTurns(LIMITS, clock);
-    const ends: string[] = [];
-    const take = (name: string, producer = 'shop'): void =>
-      turns.take(producer, always, (granted) => ends.push(`${name} ${granted}`));
-    for (const name of ['one', 'two', 'old', 'older']) take(name);
-    take('alone', 'bank');
+    const { log, take, end } = started({ clock });
+    for (const name of ['one', 'two', 'old', 'older']) take('shop', name);
+    take('bank', 'alone');
     await clock.advance(1);
-    take('young');
+    take('shop', 'young');
     await clock.advance(4_999);
-    assert.deepEqual(ends, ['one true', 'two true']);
-    turns.giveBack();
-    assert.deepEqual(ends.slice(2), ['old false', 'older false', 'alone false', 'young true']);
-    turns.giveBack();
-    turns.giveBack();
-    for (const name of ['three', 'four', 'five']) take(name);
-    assert.deepEqual(ends.slice(6), ['three true', 'four true']);
+    assert.deepEqual(log, ['one', 'two']);
+    await end(1);
+    assert.deepEqual(log.slice(2).toSorted(), ['alone late', 'old late', 'older late', 'young']);
+    await end(2);
+    for (const name of ['three', 'four', 'five']) take('shop', name);
+    assert.deepEqual(log.slice(6), ['three', 'four']);
   });
 
-  it('are refused to a producer with too many tasks, and to no other', () => {
-    const turns = new ProducerTurns({ ...LIMITS, waitingMax: 3 }, new VirtualClock());
-    const refused: string[] = [];
-    for (let at = 0; at < 7; at += 1) turns.take('many', always, (granted) => granted || refused.push(`many ${at}`));
-    turns.take('few', always, (granted) => granted || refused.push('few'));
-    assert.deepEqual(refused, ['many 5', 'many 6']);
+  it('are refused to a producer with too many tasks, and to no other', async () => {
+    const { log, take } = started({ waitingMax: 3 });
+    for (let at = 0; at < 7; at += 1) take('many', String(at));
+    take('few');
+    await turnEnd();
+    assert.deepEqual(log, ['0', '1', '5 late', '6 late']);
   });
 
-  it('skip tasks whose client is gone', () => {
-    const turns = new ProducerTurns(LIMITS, new VirtualClock());
-    const went: number[] = [];
-    let gone = false;
-    for (let at = 0; at < 6; at += 1)
-      turns.take(
-        'shop',
-        () => !gone || at === 5,
-        () => went.push(at),
-      );
-    turns.take(
-      'bank',
-      () => !gone,
-      () => went.push(-1),
-    );
-    gone = true;
-    for (let at = 0; at < 2; at += 1) turns.giveBack();
-    assert.deepEqual(went, [0, 1, 5]);
+  it('pass on after a task that fails', async () => {
+    const turns = new ProducerTurns({ atATime: 1, waitMs: 5_000, waitingMax: 9 }, new VirtualClock());
+    const failed = turns.run('shop', () => Promise.reject(new Error('broken')));
+    const next = turns.run('bank', () => Promise.resolve('went'));
+    await assert.rejects(failed, { message: 'broken' });
+    assert.equal(await next, 'went');
   });
 });

@@ -10,7 +10,7 @@ import { Admission } from '../../lib/gateway/admission.ts';
 import { acceptEvent } from '../../lib/gateway/accept-event.ts';
 import type { GatewayAnswer } from '../../lib/gateway/answers.ts';
 import { Exchange, type ExchangeContext } from '../../lib/gateway/exchange.ts';
-import { Decoding } from '../../lib/gateway/content-coding.ts';
+import { DECODING_TURNS } from '../../lib/gateway/content-coding.ts';
 import { findEvent, LOOK_UP_TURNS } from '../../lib/gateway/find-event.ts';
 import { ProducerTurns } from '../../lib/gateway/producer-turns.ts';
 import { refusals } from '../../lib/gateway/producer-checks.ts';
@@ -108,7 +108,7 @@ export class Gateway extends Program {
     this.#accepting = {
       ...about,
       admission: this.#admission,
-      decoding: new Decoding(30_000, clock),
+      decoding: new ProducerTurns({ ...DECODING_TURNS, waitMs: 30_000 }, clock),
       metrics: GATEWAY_METRICS,
       events: { bodyBytesMax: 65_536, eventId: 'id' },
       spans: undefined,
