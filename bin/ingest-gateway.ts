@@ -2,7 +2,6 @@
 import './early-signals.ts';
 import { Gateway } from '../lib/gateway/gateway.ts';
 import { gatewayMetrics } from '../lib/gateway/metrics.ts';
-import { Quotas } from '../lib/gateway/quotas.ts';
 import { RequestSpans } from '../lib/gateway/request-spans.ts';
 import { readGatewayConfig, type GatewayConfig } from '../lib/gateway/config.ts';
 import { PartitionedQueue } from '../lib/ingest/partitioned-queue.ts';
@@ -56,10 +55,6 @@ async function connect(config: GatewayConfig, found: (line: string) => void): Pr
 async function run(config: GatewayConfig, log: Log, onStop: OnStop): Promise<void> {
   const files = await readFiles(config, log, SYSTEM);
   const material = files.material.value;
-  const producers = files.producers?.value ?? Producers.UNRESTRICTED;
-  const isLimited = config.producerRateMax !== undefined || config.producersFile !== undefined;
-  const quotas = isLimited ? new Quotas(producers, config.producerRateMax, SYSTEM.clock) : undefined;
-
   const tracing = config.exportsSpans ? await startTracing(NAME, version(), log, SYSTEM.clock) : undefined;
   const spans = tracing && new RequestSpans(tracing, { system: 'redis', destination: STREAM }, SYSTEM.clock);
 
@@ -81,11 +76,11 @@ async function run(config: GatewayConfig, log: Log, onStop: OnStop): Promise<voi
     identity: { material, verifier: files.verifier },
     queue,
     warehouse,
-    quotas,
+    producers: files.producers?.value ?? Producers.UNRESTRICTED,
     telemetry: { log, metrics, spans },
   });
   // Watching starts first, so that files that change while the gateway waits for the queue are reloaded too.
-  const watched = watchFiles(config, files, { gateway, quotas, metrics }, log, SYSTEM.clock);
+  const watched = watchFiles(config, files, { gateway, metrics }, log, SYSTEM.clock);
   await startQueue(config.queueUri, streams, SYSTEM.clock, QUEUE_START_MS);
   warehouse?.probe().catch((cause: unknown) => {
     if (gateway.state.draining()) return;

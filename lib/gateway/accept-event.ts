@@ -76,7 +76,7 @@ function accept(options: AcceptEventOptions, exchange: Exchange, verdict: Verdic
   if (exchange.ended) return 'taken';
   if (verdict.kind !== 'producer') return refusal(verdict, head.authorization);
   const { producer } = verdict;
-  const over = quotas?.refusal(producer, exchange);
+  const over = quotas.refusal(producer, exchange);
   if (over !== undefined) return over;
   const isJson = head.contentType === JSON_TYPE && head.cloudEventFields === undefined;
   const form = isJson ? 'json' : eventForm(head, options.events);
@@ -129,7 +129,7 @@ async function receive(
   if (whole === 'late') return DECODING_OVERLOADED;
   if (whole === 'broken') return BROKEN;
   if (whole === 'too large') return decodedMax < bodyBytesMax ? RATIO_TOO_HIGH : tooLarge(bodyBytesMax);
-  checks.quotas?.chargeExpansion(producer, whole.length - body.length, exchange);
+  checks.quotas.chargeExpansion(producer, whole.length - body.length, exchange);
   return submit(options, exchange, producer, form, whole);
 }
 
@@ -148,7 +148,7 @@ function submit(
   const event = form === 'json' ? readJson(body) : form(body);
   if (event === 'too large') return tooLarge(options.events.bodyBytesMax);
   if (!event.valid) return problem('invalidEvent', event.detail, event);
-  const forbidden = options.checks.quotas?.typeRefusal(producer, event.type);
+  const forbidden = options.checks.quotas.typeRefusal(producer, event.type);
   if (forbidden !== undefined) return forbidden;
   options.queue.submit(new EventSubmission(options, exchange, producer, event));
   return 'taken';

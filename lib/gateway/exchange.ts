@@ -17,18 +17,28 @@ import type { ClockAndRandom } from '../process/clock.ts';
 import type { Log } from '../process/log.ts';
 import { clientFields } from './refusal-log.ts';
 import { NO_ROUTE, type RefusalMeter, type RouteMeter } from './request-meter.ts';
-import type { Enqueued, RequestSpans } from './request-spans.ts';
 
 /** Status in metrics of a request that the client aborted. */
 const ABORTED_STATUS = 499;
 
 const SHOWN_ID_MAX = 256;
 
+/** An event sent to the queue. Times are from `Clock.ms()`. */
+export interface Enqueued {
+  readonly id: string;
+  readonly bytes: number;
+  readonly startMs: number;
+  /** When the queue answered; 0 before. */
+  endMs: number;
+  /** The trace context that is stored with the event, if a span was reserved for it. */
+  readonly context: TraceContext | undefined;
+}
+
 export interface ExchangeContext extends ClockAndRandom {
   readonly admission: Admission;
   readonly refusals: RefusalMeter;
   /** `undefined` disables spans. */
-  readonly spans: RequestSpans | undefined;
+  readonly spans: { ended(exchange: Exchange, answer: GatewayAnswer | undefined): void } | undefined;
   /** Number of exchanges that have not ended. */
   open: number;
   readonly log: Log;

@@ -5,7 +5,6 @@ import { Producers } from './producers-file.ts';
 import type { GatewayConfig } from './config.ts';
 import type { Gateway } from './gateway.ts';
 import type { GatewayMetrics } from './metrics.ts';
-import type { Quotas } from './quotas.ts';
 import { developmentCertificates } from '../identity/development-certificates.ts';
 import { audienceUri } from '../identity/producer-identity.ts';
 import { tlsReloadable, type TlsFiles, type TlsMaterial } from '../identity/tls-material.ts';
@@ -98,8 +97,7 @@ async function producersFile({ producersFile: path }: GatewayConfig): Promise<Re
 }
 
 export interface FileUsers {
-  readonly gateway: Pick<Gateway, 'replaceTls' | 'forgetVerdicts'>;
-  readonly quotas: Pick<Quotas, 'replace'> | undefined;
+  readonly gateway: Pick<Gateway, 'replaceTls' | 'replaceProducers' | 'forgetVerdicts'>;
   readonly metrics: Pick<GatewayMetrics, 'reloads'>;
 }
 
@@ -107,7 +105,7 @@ export interface FileUsers {
 export function watchFiles(
   config: GatewayConfig,
   { material, keys, verifier, producers }: GatewayFiles,
-  { gateway, quotas, metrics }: FileUsers,
+  { gateway, metrics }: FileUsers,
   log: Log,
   clock: Clock,
 ) {
@@ -129,8 +127,7 @@ export function watchFiles(
   verifier?.onChange(() => gateway.forgetVerdicts());
   watch(producers, 'producers', (changed) => {
     for (const warning of audienceWarnings(config, changed)) log.warn(warning);
-    quotas?.replace(changed);
-    gateway.forgetVerdicts();
+    gateway.replaceProducers(changed);
   });
   const watched = [material, keys, producers];
   return {

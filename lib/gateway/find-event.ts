@@ -39,7 +39,7 @@ export async function findEvent(
   const { authority, refusal, quotas } = options.checks;
   const verdict = await authority.judge(exchange.connection, authorization);
   if (verdict.kind !== 'producer') return refusal(verdict, authorization);
-  const over = quotas?.lookUpRefusal(verdict.producer, exchange);
+  const over = quotas.lookUpRefusal(verdict.producer, exchange);
   if (over !== undefined) return over;
   const id = decodeParameter(parameter);
   if (id === undefined || !isEventId(id)) return NOT_FOUND;

@@ -26,7 +26,8 @@ import { ADDRESSES_NAMED_MAX, RefusalLog } from './refusal-log.ts';
 import { producerOf } from '../identity/producer-identity.ts';
 import { refusals, type ProducerChecks } from './producer-checks.ts';
 import { ProducerTurns } from './producer-turns.ts';
-import type { Quotas } from './quotas.ts';
+import type { Producers } from './producers-file.ts';
+import { Quotas } from './quotas.ts';
 import type { RequestSpans } from './request-spans.ts';
 import { NO_ROUTE, RefusalMeter, RouteMeter } from './request-meter.ts';
 import type { TokenVerifier } from '../identity/token-verifier.ts';
@@ -37,8 +38,7 @@ export interface GatewayParts {
   readonly identity: { readonly material: TlsMaterial; readonly verifier: TokenVerifier | undefined };
   readonly queue: Queue;
   readonly warehouse: Pick<Warehouse, 'find'> | undefined;
-  /** `undefined` disables quotas. */
-  readonly quotas: Quotas | undefined;
+  readonly producers: Producers;
   readonly telemetry: GatewayTelemetry;
 }
 
@@ -61,13 +61,16 @@ export class Gateway {
   readonly #refusalLog: RefusalLog;
   readonly #metrics: () => Promise<Exposition>;
   readonly #queue: Queue;
+  readonly #quotas: Quotas;
   #listening = false;
   #draining = false;
   #material: TlsMaterial;
 
   constructor(parts: GatewayParts) {
-    const { config, system, queue, warehouse, quotas } = parts;
+    const { config, system, queue, warehouse, producers } = parts;
     const { clock } = system;
+    const quotas = new Quotas(producers, config.producerRateMax, clock);
+    this.#quotas = quotas;
     const { material, verifier } = parts.identity;
     const { log, metrics, spans } = parts.telemetry;
     this.#material = material;
@@ -77,7 +80,7 @@ export class Gateway {
       trust: material.trust,
       verifier,
       tokenRequired: config.tokenRequired,
-      grants: (producer) => quotas?.grants(producer, config.audience) === true,
+      grants: (producer) => quotas.grants(producer, config.audience),
     });
     const admission = new Admission(config.inFlightMax, config.inFlightBytesMax);
     this.#queue = queue;
@@ -212,7 +215,13 @@ export class Gateway {
     );
   }
 
-  /** Makes the gateway judge all producers again, after the token keys or the producers file changed. */
+  /** Applies a changed producers file. */
+  replaceProducers(producers: Producers): void {
+    this.#quotas.replace(producers);
+    this.forgetVerdicts();
+  }
+
+  /** Makes the gateway judge all producers again. */
   forgetVerdicts(): void {
     this.#authority.forget(this.#server.connections);
   }

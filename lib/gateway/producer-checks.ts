@@ -9,8 +9,7 @@ export interface ProducerChecks {
   readonly authority: Authority;
   /** Returns the answer for a client that is not an accepted producer. `authorization` is its request header. */
   readonly refusal: (verdict: RefusedVerdict, authorization: string | undefined) => GatewayAnswer;
-  /** `undefined` disables quotas. */
-  readonly quotas: Quotas | undefined;
+  readonly quotas: Quotas;
 }
 
 type RefusedVerdict = Exclude<Verdict, { readonly kind: 'producer' }>;
@@ -21,12 +20,11 @@ type RefusedVerdict = Exclude<Verdict, { readonly kind: 'producer' }>;
  */
 export function refusals(audience: string, acceptsTokens: boolean): ProducerChecks['refusal'] {
   const realm = `realm="${audience.replaceAll(/["\\]/g, String.raw`\$&`)}"`;
-  return (verdict, authorization) => {
-    if (verdict.kind === 'unknown') return problem('internal', verdict.detail);
-    if (verdict.kind === 'audienceMissing' || verdict.kind === 'tokenKeyUnknown')
-      return problem(verdict.kind, verdict.detail);
+  return ({ kind, detail }, authorization) => {
+    if (kind === 'unknown') return problem('internal', detail);
+    if (kind === 'audienceMissing' || kind === 'tokenKeyUnknown') return problem(kind, detail);
     const error = authorization === undefined ? '' : ', error="invalid_token"';
     const challenge = acceptsTokens ? `Bearer ${realm}${error}` : `TLS-Client-Certificate ${realm}`;
-    return problem(verdict.kind, verdict.detail, { headers: ['WWW-Authenticate', challenge] });
+    return problem(kind, detail, { headers: ['WWW-Authenticate', challenge] });
   };
 }

@@ -94,6 +94,7 @@ export class Producers {
   }
 
   rulesFor(producer: string): ProducerRules {
+    if (this.#rules.size === 0) return UNRESTRICTED;
     const known = this.#found.get(producer);
     if (known !== undefined) return known;
     const name = comparableName(producer);

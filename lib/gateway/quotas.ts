@@ -7,7 +7,7 @@ import { problem } from '../ingest/errors.ts';
 import type { Clock } from '../process/clock.ts';
 import type { GatewayAnswer } from './answers.ts';
 import type { Producers } from './producers-file.ts';
-import { RateLimit, rateLimitFields, type QuotaVerdict } from './rate-limit.ts';
+import { RateLimit } from './rate-limit.ts';
 
 /** A compressed body uses one event for each expansion by this many bytes. */
 const EXPANSION_BYTES = 16_384;
@@ -46,7 +46,7 @@ export class Quotas {
     const { disabled, rate = this.#rateMax } = this.#producers.rulesFor(producer);
     if (disabled !== undefined) return problem('producerDisabled', `this producer is disabled: ${disabled}`);
     if (rate === undefined) return undefined;
-    return over(this.#events.charge(producer, rate, this.#clock.ms()), 'send', exchange);
+    return this.#over(this.#events, producer, rate, 'send', exchange);
   }
 
   /** Charges for a body that decoding made `bytes` longer. Only later requests may be refused because of it. */
@@ -54,13 +54,13 @@ export class Quotas {
     const { rate = this.#rateMax } = this.#producers.rulesFor(producer);
     const events = Math.floor(bytes / EXPANSION_BYTES);
     if (rate === undefined || events <= 0) return;
-    exchange.fields = rateLimitFields(this.#events.charge(producer, rate, this.#clock.ms(), events, true));
+    exchange.fields = this.#events.charge(producer, rate, this.#clock.ms(), events, true).fields;
   }
 
   lookUpRefusal(producer: string, exchange: Limited): GatewayAnswer | undefined {
     const { lookUpRate } = this.#producers.rulesFor(producer);
     if (lookUpRate === undefined) return undefined;
-    return over(this.#lookUps.charge(producer, lookUpRate, this.#clock.ms()), 'look up', exchange);
+    return this.#over(this.#lookUps, producer, lookUpRate, 'look up', exchange);
   }
 
   typeRefusal(producer: string, type: string): GatewayAnswer | undefined {
@@ -70,11 +70,12 @@ export class Quotas {
     const allowed = types.length === 0 ? 'none' : types.slice(0, TYPES_NAMED_MAX).join(', ') + more;
     return problem('typeNotAllowed', `this producer may not send events of the type ${type}; allowed: ${allowed}`);
   }
-}
 
-function over(verdict: QuotaVerdict, verb: string, exchange: Limited): GatewayAnswer | undefined {
-  exchange.fields = rateLimitFields(verdict);
-  if (verdict.allowed) return undefined;
-  const detail = `this producer may ${verb} ${verdict.rate} events a second; try again in ${verdict.retryAfterS} s`;
-  return problem('producerRateLimited', detail, { retryAfterS: verdict.retryAfterS });
+  #over(limit: RateLimit, producer: string, rate: number, verb: string, exchange: Limited): GatewayAnswer | undefined {
+    const { retryAfterS, fields } = limit.charge(producer, rate, this.#clock.ms());
+    exchange.fields = fields;
+    if (retryAfterS === 0) return undefined;
+    const detail = `this producer may ${verb} ${rate} events a second; try again in ${retryAfterS} s`;
+    return problem('producerRateLimited', detail, { retryAfterS });
+  }
 }

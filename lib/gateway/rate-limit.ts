@@ -3,17 +3,11 @@
 // A producer with rate R may send R events at once, and R per second after that. The limit applies to one process: n
 // processes allow n times as much, and a restart resets it.
 
-/** The verdict on one event. Times are in seconds, rounded up. */
 export interface QuotaVerdict {
-  readonly allowed: boolean;
-  /** Events per second. */
-  readonly rate: number;
-  /** Events that may follow immediately. */
-  readonly remaining: number;
-  /** Time until the whole quota is available again. */
-  readonly resetS: number;
-  /** Time until the next event is allowed; 0 if this one is. */
+  /** Seconds until the next event is allowed, rounded up; 0 if this one is. */
   readonly retryAfterS: number;
+  /** Header fields for the answer (draft-ietf-httpapi-ratelimit-headers-10). */
+  readonly fields: readonly string[];
 }
 
 /** A burst may use as much of a quota as one second restores. */
@@ -40,12 +34,14 @@ export class RateLimit {
       this.#fullAtMs.set(producer, nowMs + neededMs);
     }
     const chargedMs = allowed ? neededMs : usedMs;
+    const remaining = Math.max(0, Math.floor((burstMs - chargedMs) / costMs + 1e-6));
+    // The draft allows only whole numbers, so the announced rate is rounded down.
+    const [quota, windowS] = rate < 1 ? [1, Math.ceil(1 / rate)] : [Math.floor(rate), 1];
+    const policy = `"producer";q=${quota};w=${windowS}`;
+    const state = `"producer";r=${remaining};t=${Math.ceil(chargedMs / 1000)}`;
     return {
-      allowed,
-      rate,
-      remaining: Math.max(0, Math.floor((burstMs - chargedMs) / costMs + 1e-6)),
-      resetS: Math.ceil(chargedMs / 1000),
       retryAfterS: allowed ? 0 : Math.max(1, Math.ceil((neededMs - burstMs) / 1000)),
+      fields: ['RateLimit-Policy', policy, 'RateLimit', state],
     };
   }
 
@@ -58,12 +54,4 @@ export class RateLimit {
     for (const [producer, fullAtMs] of this.#fullAtMs) if (fullAtMs <= nowMs) this.#fullAtMs.delete(producer);
     this.#sweepAt = Math.max(SWEEP_AT, 2 * this.#fullAtMs.size);
   }
-}
-
-/** Returns header fields for an answer to a rate-limited producer (draft-ietf-httpapi-ratelimit-headers-10). */
-export function rateLimitFields({ rate, remaining, resetS }: QuotaVerdict): readonly string[] {
-  // The draft allows only whole numbers, so the announced rate is rounded down.
-  const [quota, windowS] = rate < 1 ? [1, Math.ceil(1 / rate)] : [Math.floor(rate), 1];
-  const policy = `"producer";q=${quota};w=${windowS}`;
-  return ['RateLimit-Policy', policy, 'RateLimit', `"producer";r=${remaining};t=${resetS}`];
 }

@@ -18,22 +18,14 @@ const PROXY_HINT =
   'the stream module of nginx sends version 1';
 
 export interface RefusedClient {
-  address: string;
-  clientCertificate: ClientCertificate | undefined;
-}
-
-/** A pair of producer and code, with the client of its latest refusal. */
-interface Pair extends RefusedClient {
-  readonly status: number;
-  readonly producer: string | undefined;
-  readonly code: string;
-  /** Number of refusals that are not logged yet. */
-  count: number;
+  readonly address: string;
+  readonly clientCertificate: ClientCertificate | undefined;
 }
 
 export class RefusalLog {
   readonly #log: Log;
-  readonly #pairs = new Map<string, Pair>();
+  /** The log line of each pair, with its latest client and the number of refusals that are not logged yet. */
+  readonly #pairs = new Map<string, { count: number }>();
   readonly #timer: Timer;
   /** Failed handshakes that are not logged yet. */
   #reasons = new Map<string, number>();
@@ -45,18 +37,17 @@ export class RefusalLog {
     this.#timer.unref();
   }
 
-  refused(producer: string | undefined, status: number, code: string, client: Readonly<RefusedClient>): void {
+  refused(producer: string | undefined, status: number, code: string, client: RefusedClient): void {
     if (!this.#log.isLevelEnabled('info')) return;
-    const { address, clientCertificate } = client;
     const key = `${producer ?? ''}\0${code}`;
     const known = this.#pairs.get(key);
-    if (known !== undefined) Object.assign(known, { address, clientCertificate, count: known.count + 1 });
-    else if (this.#pairs.size >= PAIRS_MAX && producer !== '(others)') this.refused('(others)', status, code, client);
-    else {
-      const pair = { address, clientCertificate, status, producer, code, count: 1 };
-      this.#pairs.set(key, pair);
-      this.#logPair(pair);
+    if (known === undefined && this.#pairs.size >= PAIRS_MAX && producer !== '(others)') {
+      this.refused('(others)', status, code, client);
+      return;
     }
+    const line = { producer, ...clientFields(client, status), code, count: (known?.count ?? 0) + 1 };
+    this.#pairs.set(key, line);
+    if (known === undefined) this.#logPair(line);
   }
 
   handshakeFailed(reason: string, address: string): void {
@@ -78,10 +69,9 @@ export class RefusalLog {
       else this.#logPair(pair);
   }
 
-  #logPair(pair: Pair): void {
-    const { producer, status, code, count } = pair;
-    pair.count = 0;
-    this.#log.info({ producer, ...clientFields(pair, status), code, count }, 'requests refused');
+  #logPair(line: { count: number }): void {
+    this.#log.info({ ...line }, 'requests refused');
+    line.count = 0;
   }
 
   #logHandshakes(): void {
@@ -100,7 +90,7 @@ export class RefusalLog {
 }
 
 /** The authority that signed an unknown client's certificate can find it by the serial number. */
-export function clientFields({ address, clientCertificate }: Readonly<RefusedClient>, status: number) {
+export function clientFields({ address, clientCertificate }: RefusedClient, status: number) {
   if (status !== 401 || clientCertificate === undefined) return { address };
   const { serialNumber, fingerprint256 } = clientCertificate.certificate;
   return { address, serial: serialNumber, fingerprint: fingerprint256 };

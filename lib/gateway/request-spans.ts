@@ -4,33 +4,10 @@
 // follow OpenTelemetry's semantic conventions for HTTP and messaging.
 import { CATALOGUE } from '../ingest/errors.ts';
 import { isSampled, type TraceContext } from '../ingest/trace-context.ts';
-import type { RequestHead } from '../http/request.ts';
 import type { SpanParent, Tracing } from '../telemetry/tracing.ts';
 import type { Clock } from '../process/clock.ts';
 import type { GatewayAnswer } from './answers.ts';
-
-/** An event sent to the queue. Times are from `Clock.ms()`. */
-export interface Enqueued {
-  readonly id: string;
-  readonly bytes: number;
-  readonly startMs: number;
-  /** When the queue answered; 0 before. */
-  endMs: number;
-  /** The trace context that is stored with the event, if a span was reserved for it. */
-  readonly context: TraceContext | undefined;
-}
-
-/** An exchange that has ended. */
-interface AnsweredRequest {
-  readonly request: { readonly head: RequestHead };
-  readonly connection: { readonly address: string };
-  readonly route: string;
-  readonly shownRequestId: string;
-  readonly producer: string | undefined;
-  readonly trace: TraceContext | undefined;
-  readonly startMs: number;
-  readonly enqueued: Enqueued | undefined;
-}
+import type { Enqueued, Exchange } from './exchange.ts';
 
 export class RequestSpans {
   readonly #tracing: Tracing;
@@ -51,7 +28,7 @@ export class RequestSpans {
   }
 
   /** `answer` is `undefined` if the client aborted the request. */
-  ended(exchange: AnsweredRequest, answer: GatewayAnswer | undefined): void {
+  ended(exchange: Exchange, answer: GatewayAnswer | undefined): void {
     const { trace, route, startMs, enqueued, producer, shownRequestId } = exchange;
     const { method, target } = exchange.request.head;
     const refusal = answer?.refusal;

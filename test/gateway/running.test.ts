@@ -4,7 +4,6 @@ import { connect as connectTcp } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 import { before, describe, it } from 'node:test';
 import { Producers } from '../../lib/gateway/producers-file.ts';
-import { Quotas } from '../../lib/gateway/quotas.ts';
 import { loadTlsMaterial } from '../../lib/identity/tls-material.ts';
 import type { TokenVerifier } from '../../lib/identity/token-verifier.ts';
 import { event, RawConnection, TestClient, tlsOptions } from '../support/client.ts';
@@ -77,13 +76,11 @@ describe('a gateway that runs', () => {
     const without = await pki.producer('granted', { uris: ['urn:test:producer:granted'] });
     const rows = (producers: object): Producers => Producers.parse(JSON.stringify({ producers }));
     const grant = { 'urn:test:producer:granted': { audience: ['ingest-gateway'] } };
-    const quotas = new Quotas(rows(grant), undefined, SYSTEM.clock);
-    const { gateway, port } = await gatewayInProcess(pki, {}, { quotas });
+    const { gateway, port } = await gatewayInProcess(pki, {}, { producers: rows(grant) });
     const client = raw(port, without);
     assert.equal((await askRaw(client, postText(event('a')))).status, 202);
-    quotas.replace(rows({}));
     assert.equal((await askRaw(client, postText(event('b')))).status, 202);
-    gateway.forgetVerdicts();
+    gateway.replaceProducers(rows({}));
     assert.equal((await askRaw(client, postText(event('c')))).status, 403);
   });
 
@@ -179,8 +176,8 @@ describe('a gateway that runs', () => {
     const fail = (): never => {
       throw new Error('a bug');
     };
-    const quotas = { grants: () => false, refusal: fail } as unknown as Quotas;
-    const { port, lines } = await gatewayInProcess(pki, {}, { quotas });
+    const producers = { rulesFor: fail } as unknown as Producers;
+    const { port, lines } = await gatewayInProcess(pki, {}, { producers });
     assert.equal((await clientOf(port, shop).post(event('a'))).status, 500);
     assert.equal(lines.filter(({ msg }) => msg === 'a handler failed').length, 1);
   });

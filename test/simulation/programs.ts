@@ -13,6 +13,8 @@ import { Exchange, type ExchangeContext } from '../../lib/gateway/exchange.ts';
 import { DECODING_TURNS } from '../../lib/gateway/content-coding.ts';
 import { findEvent, LOOK_UP_TURNS } from '../../lib/gateway/find-event.ts';
 import { ProducerTurns } from '../../lib/gateway/producer-turns.ts';
+import { Producers } from '../../lib/gateway/producers-file.ts';
+import { Quotas } from '../../lib/gateway/quotas.ts';
 import { refusals } from '../../lib/gateway/producer-checks.ts';
 import { gatewayMetrics } from '../../lib/gateway/metrics.ts';
 import { RefusalLog } from '../../lib/gateway/refusal-log.ts';
@@ -104,7 +106,8 @@ export class Gateway extends Program {
       }),
     } as unknown as Authority;
     const { clock } = this.system;
-    const about = { clock, queue: this.#queue, checks: { authority, quotas: undefined, refusal: refusals('', false) } };
+    const quotas = new Quotas(Producers.UNRESTRICTED, undefined, clock);
+    const about = { clock, queue: this.#queue, checks: { authority, quotas, refusal: refusals('', false) } };
     this.#accepting = {
       ...about,
       admission: this.#admission,

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { readGatewayConfig } from '../../lib/gateway/config.ts';
 import { Gateway, type GatewayParts, type GatewayTelemetry } from '../../lib/gateway/gateway.ts';
 import { gatewayMetrics } from '../../lib/gateway/metrics.ts';
+import { Producers } from '../../lib/gateway/producers-file.ts';
 import { loadTlsMaterial } from '../../lib/identity/tls-material.ts';
 import type { Environment } from '../../lib/process/env.ts';
 import type { Log } from '../../lib/process/log.ts';
@@ -27,7 +28,7 @@ export function keepingLog(): { readonly log: Log; readonly lines: Line[] } {
   return { log: { ...levels, isLevelEnabled: () => true } as unknown as Log, lines };
 }
 
-type Chosen = Pick<GatewayParts, 'queue' | 'warehouse' | 'quotas'> &
+type Chosen = Pick<GatewayParts, 'queue' | 'warehouse' | 'producers'> &
   Pick<GatewayParts['identity'], 'verifier'> &
   Pick<GatewayTelemetry, 'log' | 'spans'>;
 
@@ -44,7 +45,8 @@ export async function gatewayInProcess(
   });
   assert.ok(config?.tls.kind === 'files', report.problems.join());
   const { log: kept, lines } = keepingLog();
-  const { queue = new MemoryQueue(new MemoryQueueStore()), warehouse, quotas, verifier, log = kept, spans } = chosen;
+  const { queue = new MemoryQueue(new MemoryQueueStore()), warehouse, verifier, log = kept, spans } = chosen;
+  const { producers = Producers.UNRESTRICTED } = chosen;
   const metrics = gatewayMetrics(SYSTEM.clock);
   const gateway = new Gateway({
     config,
@@ -52,7 +54,7 @@ export async function gatewayInProcess(
     identity: { material: await loadTlsMaterial(config.tls, SYSTEM.clock.epochMs()), verifier },
     queue,
     warehouse,
-    quotas,
+    producers,
     telemetry: { log, metrics, spans },
   });
   const port = listens ? (await gateway.listen('127.0.0.1', 0)).port : 0;
