@@ -190,18 +190,19 @@ export class Consumer {
     if (schemas !== undefined)
       telemetry.metrics.schemaEvents.unschematized.add(others.filter((one) => !isRejection(one)).length);
     this.#intake.add(others, max, checked);
-    if (checked.length > 0) {
-      // The next read does not wait for the check.
-      const check = this.#check(checked).finally(() => this.#checks.delete(check));
+    // The next read does not wait for the checks.
+    for (const [type, events] of Map.groupBy(checked, (event) => event.type)) {
+      const check = this.#check(type, events).finally(() => this.#checks.delete(check));
       this.#checks.add(check);
     }
     return deliveries.length > 0;
   }
 
-  async #check(events: readonly EnteredEvent[]): Promise<void> {
+  async #check(type: string, events: readonly EnteredEvent[]): Promise<void> {
     const { schemas, telemetry } = this.#options;
     const { matched, unmatched } = telemetry.metrics.schemaEvents;
-    const problems = (await schemas?.check(events)) ?? [];
+    const bodies = events.map(({ body }) => body);
+    const problems = (await schemas?.check(type, bodies)) ?? [];
     this.#intake.addChecked(
       events.map((event, at) => {
         const found = problems[at] ?? [];

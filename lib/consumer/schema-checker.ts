@@ -1,19 +1,18 @@
 // Checks events in a thread of their own (schema-worker.ts), so that no schema can hold the event loop.
 //
-// The thread checks a batch until a check takes longer than EVENT_MS or needs too much memory, or until its turn is
-// over. The event of such a check goes to quarantine. A type to which that happens STRIKES_MAX times within STRIKES_MS
-// has no usable schema until its file changes. The rest of a batch is checked later, the type that ended it last.
+// Types take turns of about a second. If the check of an event takes longer than EVENT_MS or needs too much memory, the
+// thread ends, and the event goes to quarantine. A type to which that happens STRIKES_MAX times within STRIKES_MS has
+// no usable schema until its file changes.
 import { once } from 'node:events';
 import { extname } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import type { Clock } from '../process/clock.ts';
 
-export const NO_USABLE_SCHEMA = 'no usable schema';
 /** The limit of one check. */
 export const EVENT_MS = 100;
-const TOO_SLOW = `the check of this event takes longer than ${EVENT_MS} ms, or needs too much memory`;
+const NO_USABLE_SCHEMA: Problems = ['no usable schema'];
+const TOO_SLOW: Problems = [`the check of this event takes longer than ${EVENT_MS} ms, or needs too much memory`];
 
-const BATCH_EVENTS_MAX = 256;
 const STRIKES_MAX = 3;
 const STRIKES_MS = 60_000;
 const RESTART_PAUSE_MS = 1_000;
@@ -22,98 +21,64 @@ const LIMITS = { maxOldGenerationSizeMb: 192, maxYoungGenerationSizeMb: 16 };
 
 export type Problems = readonly string[];
 
-/** The content of the files in a folder, by name. */
-export type SchemaFiles = ReadonlyMap<string, Uint8Array>;
+/** The fault of each file that cannot be used. */
+export type Faults = readonly (readonly [name: string, fault: string])[];
+
+type SchemaFiles = ReadonlyMap<string, Buffer>;
 
 export interface ThreadData {
-  readonly files: SchemaFiles;
-  readonly skipped: ReadonlySet<string>;
-  /** While schemas are loaded, the number of the current file, from 1. Later, the index of the event. */
+  readonly files: ReadonlyMap<string, Uint8Array>;
+  /** The index of the current file or event. */
   readonly step: Int32Array;
 }
 
+/** Events of one type. */
 export interface CheckRequest {
-  readonly names: readonly string[];
-  readonly texts: readonly string[];
-}
-
-export interface Checked {
-  /** Of the first events, in order. */
-  readonly problems: readonly Problems[];
-  /** The event whose check was given up. */
-  readonly slow: number | undefined;
-}
-
-interface CheckedBody {
   readonly name: string;
-  readonly body: Buffer;
-}
-
-interface Item extends CheckedBody {
-  readonly settle: (problems: Problems) => void;
-}
-
-/** The files of a folder of schemas. */
-export interface Loading {
-  readonly clock: Clock;
-  readonly files: SchemaFiles;
-  /** The faults of files that could not be read. */
-  readonly unreadable: ReadonlyMap<string, string>;
-  /** The checker in use, whose schemas replace unusable ones. */
-  readonly last?: SchemaChecker | undefined;
+  readonly texts: readonly string[];
 }
 
 export class SchemaChecker {
   /** The faults of unusable files, by name. */
-  readonly faults: ReadonlyMap<string, string>;
-  /** The files that have compiled, including last good ones. */
-  readonly good: SchemaFiles;
-  /** Files of types that have lost their schemas. */
-  readonly struck: Set<string>;
+  readonly faults = new Map<string, string>();
   /** Called with the file of a type that loses its schema. */
   onStruck: (name: string) => void = () => undefined;
   readonly #clock: Clock;
+  /** The files that have compiled, including last good ones. */
+  readonly #good: Map<string, Buffer>;
+  /** The content of files whose types have lost their schemas. */
+  readonly #struck: Map<string, Buffer>;
   /** Times at which an event of a type took too long. */
   readonly #strikes = new Map<string, readonly number[]>();
   #thread: Thread | undefined;
-  #waiting: Item[] = [];
-  #running = false;
+  /** Ends after the last turn. */
+  #turns: Promise<unknown> = Promise.resolve();
+  #checks = 0;
   #closed = false;
 
-  /** Loads schemas. An unusable file is replaced by its last good content. Without files, no thread starts. */
-  static async load({ clock, files, unreadable, last }: Loading): Promise<SchemaChecker> {
-    let loaded = await startThread(files);
-    const faults = new Map([...unreadable, ...loaded.faults]);
-    const kept = [...(last?.good ?? [])].filter(([name]) => faults.has(name));
-    const all = new Map([...files, ...kept]);
-    if (kept.length > 0) {
-      loaded.thread?.end();
-      loaded = await startThread(all);
+  /** Loads files. An unusable one is replaced by the last good content. Without usable files, no thread starts. */
+  static async load(
+    clock: Clock,
+    files: SchemaFiles,
+    unreadable: Faults,
+    last?: SchemaChecker,
+  ): Promise<SchemaChecker> {
+    const loaded = new SchemaChecker(clock, files, last);
+    for (let faults = unreadable; ; faults = await loaded.#start()) {
+      for (const [name, fault] of faults) loaded.#replace(name, fault, last);
+      if (loaded.#thread !== undefined || loaded.#good.size === 0) return loaded;
     }
-    const good = new Map([...all].filter(([name]) => !loaded.faults.has(name)));
-    const isSame = (name: string): boolean =>
-      Buffer.compare(last?.good.get(name) ?? NOTHING, good.get(name) ?? NOTHING) === 0;
-    const struck = new Set([...(last?.struck ?? [])].filter(isSame));
-    return new SchemaChecker(clock, faults, good, struck, loaded.thread);
   }
 
-  private constructor(
-    clock: Clock,
-    faults: ReadonlyMap<string, string>,
-    good: SchemaFiles,
-    struck: Set<string>,
-    thread: Thread | undefined,
-  ) {
+  private constructor(clock: Clock, files: SchemaFiles, last: SchemaChecker | undefined) {
     this.#clock = clock;
-    this.faults = faults;
-    this.good = good;
-    this.struck = struck;
-    this.#thread = thread;
+    this.#good = new Map(files);
+    this.#struck = last === undefined ? new Map<string, Buffer>() : last.#struck;
   }
 
   /** The names of all files, in alphabetical order. */
   get names(): readonly string[] {
-    return [...new Set([...this.good.keys(), ...this.faults.keys()])].sort();
+    return [...new Set([...this.#good.keys(), ...this.faults.keys()])].sort();
   }
 
   /** The number of types without a usable schema. */
@@ -122,128 +87,116 @@ export class SchemaChecker {
   }
 
   has(name: string): boolean {
-    return this.good.has(name) || this.faults.has(name);
+    return this.#good.has(name) || this.faults.has(name);
   }
 
-  /** Resolves with the problems of each event, none if it matches. */
-  check(events: readonly CheckedBody[]): Promise<readonly Problems[]> {
-    const checked = events.map((event) => new Promise<Problems>((settle) => this.#waiting.push({ ...event, settle })));
-    void this.#run();
-    return Promise.all(checked);
+  /** Resolves with the problems of each event, none if it matches. Never rejects. */
+  async check(name: string, bodies: readonly Buffer[]): Promise<readonly Problems[]> {
+    this.#checks += 1;
+    const problems: Problems[] = [];
+    while (problems.length < bodies.length) {
+      const texts = bodies.slice(problems.length).map(String);
+      const turn = this.#turns.then(() => this.#takeTurn({ name, texts }));
+      this.#turns = turn;
+      problems.push(...(await turn));
+    }
+    this.#checks -= 1;
+    if (this.#closed) this.close();
+    return problems;
   }
 
   /** Ends the thread once all events are checked. */
   close(): void {
     this.#closed = true;
-    if (!this.#running) this.#thread?.end();
+    if (this.#checks === 0) this.#thread?.end();
   }
 
   #isUsable(name: string): boolean {
-    return this.good.has(name) && !this.struck.has(name);
+    const content = this.#good.get(name);
+    return content !== undefined && this.#struck.get(name)?.equals(content) !== true;
   }
 
-  async #run(): Promise<void> {
-    if (this.#running) return;
-    this.#running = true;
-    while (this.#waiting.length > 0) {
-      if (this.#thread?.hasEnded === true) await this.#restart();
-      else await this.#checkBatch();
-    }
-    this.#running = false;
-    if (this.#closed) this.#thread?.end();
+  #replace(name: string, fault: string, last: SchemaChecker | undefined): void {
+    const content = this.faults.has(name) || last === undefined ? undefined : last.#good.get(name);
+    if (content === undefined) this.#good.delete(name);
+    else this.#good.set(name, content);
+    if (!this.faults.has(name)) this.faults.set(name, fault);
   }
 
-  async #restart(): Promise<void> {
-    const { thread } = await startThread(this.good).catch(() => ({ thread: undefined }));
-    if (thread === undefined) await this.#clock.sleep(RESTART_PAUSE_MS);
-    else this.#thread = thread;
+  /** Starts a thread, unless files have faults. */
+  async #start(): Promise<Faults> {
+    const thread = new Thread(this.#good);
+    const faults = await thread.faults();
+    if (faults.length === 0) this.#thread = thread;
+    else thread.end();
+    return faults;
   }
 
-  async #checkBatch(): Promise<void> {
-    const some = this.#waiting.splice(0, BATCH_EVENTS_MAX);
-    const batch = some.filter(({ name }) => this.#isUsable(name));
-    for (const { name, settle } of some) if (!this.#isUsable(name)) settle([NO_USABLE_SCHEMA]);
-    if (batch.length === 0 || this.#thread === undefined) return;
-    const { problems, slow } = await this.#thread.check(batch);
-    for (const [at, found] of problems.entries()) batch[at]?.settle(found);
-    const last = batch[slow ?? problems.length];
-    if (last === undefined) return;
-    if (slow !== undefined) {
-      last.settle([TOO_SLOW]);
-      this.#strike(last.name);
-    }
-    const left = batch.slice(problems.length).filter((_, at) => problems.length + at !== slow);
-    const rest = [...left, ...this.#waiting];
-    this.#waiting = [
-      ...rest.filter(({ name }) => name !== last.name),
-      ...rest.filter(({ name }) => name === last.name),
-    ];
+  /** Returns the problems of some of the first events. */
+  async #takeTurn({ name, texts }: CheckRequest): Promise<readonly Problems[]> {
+    if (!this.#isUsable(name)) return texts.map(() => NO_USABLE_SCHEMA);
+    while (this.#thread?.hasEnded !== false)
+      if ((await this.#start().catch(() => undefined))?.length !== 0) await this.#clock.sleep(RESTART_PAUSE_MS);
+    const { step, problems } = await this.#thread.check({ name, texts });
+    if (problems !== undefined) return problems;
+    // The problems of the events before are lost.
+    if (step > 0) return this.#takeTurn({ name, texts: texts.slice(0, step) });
+    this.#strike(name);
+    return [TOO_SLOW];
   }
 
   #strike(name: string): void {
     const now = this.#clock.ms();
     const strikes = [...(this.#strikes.get(name) ?? []).filter((atMs) => now - atMs < STRIKES_MS), now];
     this.#strikes.set(name, strikes);
-    if (strikes.length < STRIKES_MAX) return;
-    this.struck.add(name);
+    const content = this.#good.get(name);
+    if (strikes.length < STRIKES_MAX || content === undefined) return;
+    this.#struck.set(name, content);
     this.onStruck(name);
   }
 }
 
-const NOTHING = Buffer.alloc(0);
-
-interface Started {
-  readonly thread: Thread | undefined;
-  readonly faults: ReadonlyMap<string, string>;
-}
-
-/** Compiles schemas. A file that takes too long has a fault. Without a usable file, no thread stays. */
-async function startThread(files: SchemaFiles): Promise<Started> {
-  const slow = new Map<string, string>();
-  while (files.size > slow.size) {
-    const thread = new Thread({ files, skipped: new Set(slow.keys()) });
-    const faults = await thread.next<readonly (readonly [name: string, fault: string])[]>();
-    if (faults !== undefined) return { thread, faults: new Map([...slow, ...faults]) };
-    const name = [...files.keys()][thread.step - 1];
-    if (name === undefined) throw new Error('the thread that checks schemas does not start');
-    slow.set(name, 'takes too long or too much memory to compile');
-  }
-  return { thread: undefined, faults: slow };
-}
-
-/** One life of the thread. It ends if it needs too much memory. */
+/** One life of the thread. */
 class Thread {
+  readonly #names: readonly string[];
   readonly #worker: Worker;
-  readonly #step = new Int32Array(new SharedArrayBuffer(4));
+  readonly #step = new Int32Array(new SharedArrayBuffer(4)).fill(-1);
   hasEnded = false;
 
-  constructor(data: Omit<ThreadData, 'step'>) {
+  constructor(files: SchemaFiles) {
+    this.#names = [...files.keys()];
     const file = new URL(`./schema-worker${extname(import.meta.filename)}`, import.meta.url);
-    this.#worker = new Worker(file, { workerData: { ...data, step: this.#step }, resourceLimits: LIMITS });
+    const workerData: ThreadData = { files, step: this.#step };
+    this.#worker = new Worker(file, { workerData, resourceLimits: LIMITS });
     this.#worker.on('error', () => (this.hasEnded = true));
   }
 
-  get step(): number {
-    return this.#step[0] ?? 0;
+  /** Call this first. */
+  async faults(): Promise<Faults> {
+    const faults = await this.#reply<Faults>();
+    if (faults !== undefined) return faults;
+    const name = this.#names[this.#step[0] ?? 0];
+    if (name === undefined) throw new Error('the thread that checks schemas does not start');
+    return [[name, 'takes too long or too much memory to compile']];
   }
 
-  /** If the thread ends, nothing but the event at fault is known. */
-  async check(events: readonly CheckedBody[]): Promise<Checked> {
+  /** Without `problems`, the event `step` has ended the thread. */
+  async check(request: CheckRequest): Promise<{ step: number; problems: readonly Problems[] | undefined }> {
     this.#step[0] = 0;
-    const names = events.map(({ name }) => name);
-    this.#worker.postMessage({ names, texts: events.map(({ body }) => body.toString()) } satisfies CheckRequest);
-    return (await this.next<Checked>()) ?? { problems: [], slow: this.step };
-  }
-
-  /** Resolves with the next reply, or with `undefined` if the thread ends. A pending call keeps the process alive. */
-  async next<Reply>(): Promise<Reply | undefined> {
-    this.#worker.ref();
-    const replies = await once(this.#worker, 'message').catch(() => []);
-    this.#worker.unref();
-    return replies[0] as Reply | undefined;
+    this.#worker.postMessage(request);
+    const problems = await this.#reply<readonly Problems[]>();
+    return { step: this.#step[0], problems };
   }
 
   end(): void {
     void this.#worker.terminate();
+  }
+
+  /** Resolves with `undefined` if the thread ends. A pending call keeps the process alive. */
+  async #reply<Reply>(): Promise<Reply | undefined> {
+    this.#worker.ref();
+    const replies = await once(this.#worker, 'message').catch(() => []);
+    this.#worker.unref();
+    return replies[0] as Reply | undefined;
   }
 }

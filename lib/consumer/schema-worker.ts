@@ -1,5 +1,5 @@
-// The thread that compiles schemas and checks events. Node interrupts a step that takes too long (node:vm); if the
-// thread needs too much memory, it ends. schema-checker.ts learns the current step from the shared number `step`.
+// The thread that compiles schemas and checks events. It ends if a step takes too long or needs too much memory. Its
+// parent (schema-checker.ts) reads the index of that file or event in the shared number `step`.
 //
 // `format` is an annotation, as in JSON Schema 2020-12. Only the first problem of an event is reported, with the
 // problems of its alternatives.
@@ -10,14 +10,7 @@ import { SYSTEM } from '../process/clock.ts';
 import { messageOf } from '../process/message-of.ts';
 import { strictJson, textOf } from '../process/operator-file.ts';
 import { printable } from '../process/printable.ts';
-import {
-  EVENT_MS,
-  NO_USABLE_SCHEMA,
-  type CheckRequest,
-  type Checked,
-  type Problems,
-  type ThreadData,
-} from './schema-checker.ts';
+import { EVENT_MS, type CheckRequest, type Faults, type Problems, type ThreadData } from './schema-checker.ts';
 
 const COMPILE_MS = 5_000;
 /** The thread answers after this long, so that a type with slow checks does not delay the others. */
@@ -28,52 +21,53 @@ const PROBLEMS_MAX = 3;
 const PROBLEM_CHARACTERS_MAX = 200;
 
 const { clock } = SYSTEM;
-const { files, skipped, step } = workerData as ThreadData;
+const { files, step } = workerData as ThreadData;
 const checks = new Map<string, ValidateFunction>();
-const faults = new Map<string, string>();
 
 let current = (): void => undefined;
 const context = createContext({ run: () => current() });
 const script = new Script('run()');
 
-/** Returns false if `work` was interrupted after `ms`. */
-function limited(work: () => void, ms: number): boolean {
+/** Interrupts `work` after `timeout` milliseconds. */
+function run(work: () => void, timeout: number): void {
   current = work;
-  try {
-    script.runInContext(context, { timeout: ms });
-    return true;
-  } catch (cause) {
-    if ((cause as NodeJS.ErrnoException).code === 'ERR_SCRIPT_EXECUTION_TIMEOUT') return false;
-    throw cause;
-  }
+  script.runInContext(context, { timeout });
 }
 
-compile();
-parentPort?.postMessage([...faults]);
+const isInterruption = (cause: unknown): boolean =>
+  (cause as NodeJS.ErrnoException).code === 'ERR_SCRIPT_EXECUTION_TIMEOUT';
 
-parentPort?.on('message', ({ names, texts }: CheckRequest) => {
+parentPort?.postMessage(compile());
+parentPort?.on('message', (request: CheckRequest) => parentPort?.postMessage(checked(request)));
+
+/** Returns the problems of the first events. */
+function checked({ name, texts }: CheckRequest): Problems[] {
+  const check = checks.get(name);
   const problems: Problems[] = [];
   const endMs = clock.ms() + TURN_MS;
   const work = (): void => {
-    while (problems.length < names.length && clock.ms() < endMs) {
-      const at = (step[0] = problems.length);
-      problems.push(problemsOf(checks.get(names[at] ?? ''), texts[at] ?? ''));
+    while (problems.length < texts.length && clock.ms() < endMs) {
+      step[0] = problems.length;
+      problems.push(problemsOf(check, texts[problems.length] ?? ''));
     }
   };
-  let slow: number | undefined;
-  for (let ms = EVENT_MS; slow === undefined;) {
+  for (let ms = EVENT_MS; ;) {
     const [first, cpu] = [problems.length, process.threadCpuUsage()];
-    if (limited(work, ms)) break;
-    const { user, system } = process.threadCpuUsage(cpu);
-    // An event gets all of the time, if others had a part of it, and more, if others had the CPU.
-    if (problems.length > first) ms = EVENT_MS;
-    else if (ms > STARVED_MS || user + system > 0.8 * EVENT_MS * 1_000) slow = first;
-    else ms *= 2;
+    try {
+      run(work, ms);
+      return problems;
+    } catch (cause) {
+      if (!isInterruption(cause)) throw cause;
+      const { user, system } = process.threadCpuUsage(cpu);
+      // An event gets all of the time if others had a part of it, and more if others had the CPU.
+      if (problems.length > first) ms = EVENT_MS;
+      else if (ms > STARVED_MS || user + system > 0.8 * EVENT_MS * 1_000) throw cause;
+      else ms *= 2;
+    }
   }
-  parentPort?.postMessage({ problems, slow } satisfies Checked);
-});
+}
 
-function compile(): void {
+function compile(): Faults {
   const ajv = new Ajv2020({
     strict: true,
     strictTypes: false,
@@ -85,35 +79,36 @@ function compile(): void {
   });
   // Ajv resolves `$anchor`, but does not declare it, so strict mode would refuse it.
   ajv.addKeyword('$anchor');
+  const faults = new Map<string, string>();
   const schemas = new Map<string, AnySchema>();
-  const names = [...files.keys()];
-  const compiling = (name: string, work: () => void): void => {
-    if (skipped.has(name)) return;
-    step[0] = names.indexOf(name) + 1;
-    let isInterrupted = false;
-    try {
-      isInterrupted = !limited(work, COMPILE_MS);
-    } catch (cause) {
-      faults.set(name, faultOf(cause));
+  const forEach = (work: (name: string, content: Uint8Array) => void): void => {
+    for (const [at, [name, content]] of [...files].entries()) {
+      step[0] = at;
+      try {
+        run(() => work(name, content), COMPILE_MS);
+      } catch (cause) {
+        // Ajv cannot go on after that.
+        if (isInterruption(cause)) throw cause;
+        faults.set(name, faultOf(cause));
+      }
     }
-    // Ajv cannot go on after that, so the thread ends.
-    if (isInterrupted) throw new Error(`${name} takes too long`);
   };
   // Schemas may refer to each other, so all are added before the first is compiled.
-  for (const [name, text] of files)
-    compiling(name, () => {
-      const schema = strictJson(textOf(text));
-      if (typeof schema !== 'object' || schema === null || Array.isArray(schema))
-        throw new Error('expected a JSON object');
-      ajv.addSchema(schema, name);
-      schemas.set(name, schema);
-    });
-  for (const [name, schema] of schemas)
-    compiling(name, () => {
-      const check = ajv.compile(schema);
-      if ('$async' in check) throw new Error('$async is not supported');
-      checks.set(name, check);
-    });
+  forEach((name, content) => {
+    const schema = strictJson(textOf(content));
+    if (typeof schema !== 'object' || schema === null || Array.isArray(schema))
+      throw new Error('expected a JSON object');
+    ajv.addSchema(schema, name);
+    schemas.set(name, schema);
+  });
+  forEach((name) => {
+    const schema = schemas.get(name);
+    if (schema === undefined) return;
+    const check = ajv.compile(schema);
+    if ('$async' in check) throw new Error('$async is not supported');
+    checks.set(name, check);
+  });
+  return [...faults];
 }
 
 function faultOf(cause: unknown): string {
@@ -122,8 +117,8 @@ function faultOf(cause: unknown): string {
 }
 
 function problemsOf(check: ValidateFunction | undefined, text: string): Problems {
-  if (check === undefined) return [NO_USABLE_SCHEMA];
   try {
+    if (check === undefined) throw new Error('its schema is missing');
     return check(JSON.parse(text)) ? [] : (check.errors ?? []).slice(0, PROBLEMS_MAX).map(problem);
   } catch (cause) {
     return [shownProblem(`the event could not be checked: ${messageOf(cause)}`)];
@@ -138,6 +133,4 @@ function problem({ instancePath, message, params }: ErrorObject): string {
   return shownProblem(`${instancePath} ${message ?? 'is not allowed'}${named}`.trim());
 }
 
-function shownProblem(text: string): string {
-  return printable(text.slice(0, PROBLEM_CHARACTERS_MAX)).toWellFormed();
-}
+const shownProblem = (text: string): string => printable(text.slice(0, PROBLEM_CHARACTERS_MAX)).toWellFormed();

@@ -10,43 +10,47 @@ import { reloadable, type Reloadable, type Reloading } from '../process/reloadab
 import { SchemaChecker, type Problems } from './schema-checker.ts';
 
 const ENDING = '.json';
-const TYPE = /^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$/;
+const NAME = /^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*\.json$/;
 
-/** An event, as far as its schema concerns it. */
-interface TypedBody {
-  readonly type: string;
-  readonly body: Buffer;
+const folderFailure = (folder: string, why: string): StartFailure =>
+  new StartFailure(EXIT.configuration, `INGEST_SCHEMAS_DIR=${JSON.stringify(folder)}: ${why}`);
+
+async function namesIn(folder: string): Promise<readonly string[]> {
+  const names = await readdir(folder).catch((cause: unknown) => {
+    throw folderFailure(folder, `expected a readable folder (${errno(cause)})`);
+  });
+  return names.filter((name) => name.endsWith(ENDING)).sort();
 }
 
-/** Reads the schemas in a folder. Rejects with a StartFailure if the folder is unreadable. */
-async function schemasIn(folder: string, clock: Clock, last?: SchemaChecker): Promise<SchemaChecker> {
-  const { files, unreadable } = await contents(folder, await schemaFiles(folder));
-  for (const name of files.keys())
-    if (!TYPE.test(typeOf(name))) {
-      files.delete(name);
-      unreadable.set(name, 'expected <type>.json, e.g. order.placed.json');
-    }
-  return SchemaChecker.load({ clock, files, unreadable, last });
+/** Loads schemas of a folder. `tried` may have any name. */
+async function load(clock: Clock, folder: string, names: Iterable<string>, last?: SchemaChecker, tried?: string) {
+  const files = new Map<string, Buffer>();
+  const faults: [name: string, fault: string][] = [];
+  for (const name of names)
+    if (name !== tried && !NAME.test(name)) faults.push([name, 'expected <type>.json, e.g. order.placed.json']);
+    else
+      await readFile(join(folder, name)).then(
+        (content) => files.set(name, content),
+        (cause: unknown) => faults.push([name, `expected a readable file (${errno(cause)})`]),
+      );
+  return SchemaChecker.load(clock, files, faults, last);
 }
 
 const faultsOf = ({ faults }: SchemaChecker): readonly string[] =>
   Array.from(faults, ([name, fault]) => `${name}: ${fault}`);
 
-/** Implements `--check`. Returns warnings. Rejects with a StartFailure that names every unusable file. */
-export async function checkSchemas(folder: string | undefined, clock: Clock): Promise<readonly string[]> {
-  if (folder === undefined) return [];
-  const schemas = await schemasIn(folder, clock);
-  schemas.close();
-  if (schemas.faults.size > 0) throw folderFailure(folder, faultsOf(schemas).join('; '));
-  return schemas.names.length === 0 ? [noSchemas(folder)] : [];
-}
-
 const noSchemas = (folder: string): string =>
   `INGEST_SCHEMAS_DIR=${JSON.stringify(folder)}: the folder has no schemas (files named TYPE.json), ` +
   'so no event is checked';
 
-const folderFailure = (folder: string, why: string): StartFailure =>
-  new StartFailure(EXIT.configuration, `INGEST_SCHEMAS_DIR=${JSON.stringify(folder)}: ${why}`);
+/** Implements `--check`. Returns warnings. Rejects with a StartFailure that names every unusable file. */
+export async function checkSchemas(folder: string | undefined, clock: Clock): Promise<readonly string[]> {
+  if (folder === undefined) return [];
+  const schemas = await load(clock, folder, await namesIn(folder));
+  schemas.close();
+  if (schemas.faults.size > 0) throw folderFailure(folder, faultsOf(schemas).join('; '));
+  return schemas.names.length === 0 ? [noSchemas(folder)] : [];
+}
 
 /** Returns the problems of each event, none if it matches. */
 export type SchemaCheck = (bodies: readonly Buffer[]) => Promise<readonly Problems[]>;
@@ -57,11 +61,11 @@ export type SchemaCheck = (bodies: readonly Buffer[]) => Promise<readonly Proble
  */
 export async function readSchema(path: string, clock: Clock): Promise<SchemaCheck> {
   const [folder, name] = [dirname(path), basename(path)];
-  const names = new Set([name, ...(await schemaFiles(folder).catch(() => []))]);
-  const schemas = await SchemaChecker.load({ clock, ...(await contents(folder, names)) });
+  const names = new Set([name, ...(await namesIn(folder).catch(() => []))]);
+  const schemas = await load(clock, folder, names, undefined, name);
   const fault = schemas.faults.get(name);
   if (fault !== undefined) throw new StartFailure(EXIT.configuration, `${path}: ${fault}`);
-  return (bodies) => schemas.check(bodies.map((body) => ({ name, body })));
+  return (bodies) => schemas.check(name, bodies);
 }
 
 /** The schemas in use: the last good one of each type. */
@@ -72,7 +76,10 @@ export class WatchedSchemas {
   /** Resolves with `undefined` if INGEST_SCHEMAS_DIR is not set. Rejects with a StartFailure if it is unreadable. */
   static async open(folder: string | undefined, clock: Clock): Promise<WatchedSchemas | undefined> {
     if (folder === undefined) return undefined;
-    return new WatchedSchemas(folder, await reloadable([folder], (last) => schemasIn(folder, clock, last)));
+    const schemas = await reloadable([folder], async (last?: SchemaChecker) =>
+      load(clock, folder, await namesIn(folder), last),
+    );
+    return new WatchedSchemas(folder, schemas);
   }
 
   private constructor(folder: string, schemas: Reloadable<SchemaChecker>) {
@@ -82,36 +89,30 @@ export class WatchedSchemas {
 
   /** Starts to watch the files. `onOutcome` receives `false` while a type has no usable schema, or an older one. */
   watch({ clock, log, onOutcome }: Pick<Reloading<unknown>, 'clock' | 'log' | 'onOutcome'>): void {
-    let current = this.#schemas.value;
-    const fields = ({ names }: SchemaChecker): object => ({ types: names.map(typeOf) });
-    const tell = (): void => {
-      if (current.faults.size > 0)
-        log.error(
-          { faults: faultsOf(current) },
-          'unusable schemas: their types keep the last good schema, or go to quarantine',
-        );
-      current.onStruck = (name) => {
+    const fields = ({ names }: SchemaChecker): object => ({
+      types: names.map((name) => name.slice(0, -ENDING.length)),
+    });
+    const use = (schemas: SchemaChecker): void => {
+      const faults = faultsOf(schemas);
+      if (faults.length > 0)
+        log.error({ faults }, 'unusable schemas: their types keep the last good schema, or go to quarantine');
+      schemas.onStruck = (file) => {
         onOutcome(false);
-        log.error(
-          { file: name },
-          'the schema of a type takes too long: its events go to quarantine until its file changes',
-        );
+        log.error({ file }, 'the schema of a type takes too long: its events go to quarantine until its file changes');
       };
     };
-    const isGood = (): boolean => current.faults.size === 0 && current.unusable === 0;
-    log.info(fields(current), 'events of these types are checked against their schemas');
-    tell();
-    if (current.names.length === 0) log.warn(noSchemas(this.#folder));
-    if (!isGood()) onOutcome(false);
-    this.#schemas.watch({
-      ...{ kind: 'schemas', clock, log, fields },
-      onChange: (schemas) => {
-        current.close();
-        current = schemas;
-        tell();
-      },
-      onOutcome: (isNew) => onOutcome(isNew && isGood()),
-    });
+    const tell = (isNew: boolean): void =>
+      onOutcome(isNew && this.#schemas.value.faults.size === 0 && this.unusable === 0);
+    const first = this.#schemas.value;
+    log.info(fields(first), 'events of these types are checked against their schemas');
+    use(first);
+    if (first.names.length === 0) log.warn(noSchemas(this.#folder));
+    if (first.faults.size > 0) onOutcome(false);
+    const onChange = (schemas: SchemaChecker): void => {
+      this.#schemas.value.close();
+      use(schemas);
+    };
+    this.#schemas.watch({ kind: 'schemas', clock, log, fields, onChange, onOutcome: tell });
   }
 
   /** Types without a usable schema. */
@@ -120,39 +121,17 @@ export class WatchedSchemas {
   }
 
   /** False if the type has no schema, or if the event is erased. */
-  has({ type, body }: TypedBody): boolean {
+  has({ type, body }: { readonly type: string; readonly body: Buffer }): boolean {
     return this.#schemas.value.has(type + ENDING) && !isErased(body);
   }
 
-  /** Resolves with the problems of each event, none if it matches. Never rejects. */
-  check(events: readonly TypedBody[]): Promise<readonly Problems[]> {
-    return this.#schemas.value.check(events.map(({ type, body }) => ({ name: type + ENDING, body })));
+  /** Resolves with the problems of each event of a type, none if it matches. Never rejects. */
+  check(type: string, bodies: readonly Buffer[]): Promise<readonly Problems[]> {
+    return this.#schemas.value.check(type + ENDING, bodies);
   }
 
   stop(): void {
     this.#schemas.stop();
     this.#schemas.value.close();
   }
-}
-
-const typeOf = (name: string): string => name.slice(0, -ENDING.length);
-
-async function schemaFiles(folder: string): Promise<readonly string[]> {
-  try {
-    return (await readdir(folder)).filter((name) => name.endsWith(ENDING)).sort();
-  } catch (cause) {
-    throw folderFailure(folder, `expected a readable folder (${errno(cause)})`);
-  }
-}
-
-/** Returns the contents and the faults of files. */
-async function contents(folder: string, names: Iterable<string>) {
-  const files = new Map<string, Uint8Array>();
-  const unreadable = new Map<string, string>();
-  for (const name of names)
-    await readFile(join(folder, name)).then(
-      (content) => files.set(name, content),
-      (cause: unknown) => unreadable.set(name, `expected a readable file (${errno(cause)})`),
-    );
-  return { files, unreadable };
 }

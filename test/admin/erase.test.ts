@@ -186,7 +186,7 @@ describe('erase, while a frozen consumer holds the event', () => {
   const admin = new InProcess();
   const refusing: Replaced['schemas'] = {
     has: () => true,
-    check: (events) => Promise.resolve(events.map(() => ['refused'])),
+    check: (_type, bodies) => Promise.resolve(bodies.map(() => ['refused'])),
   };
   const noEvent = `{"id":"one","name":"${SECRET}"}`;
   const cases = [

@@ -332,9 +332,9 @@ describe('a consumer without a backlog', () => {
     const checked = Promise.withResolvers<void>();
     const schemas: ConsumerOptions['schemas'] = {
       has: ({ body }) => body.includes('slow'),
-      check: async (events) => {
+      check: async (_type, bodies) => {
         await checked.promise;
-        return events.map(({ body }) => (body.includes('bad') ? ['bad'] : []));
+        return bodies.map((body) => (body.includes('bad') ? ['bad'] : []));
       },
     };
     const { consumer, done } = run(t, { schemas });
@@ -378,7 +378,7 @@ describe('a consumer after one failed call', () => {
       const { clock, calls, arrive, run } = virtualQueue();
       const schemas: ConsumerOptions['schemas'] = {
         has: ({ body }) => body.includes('bad'),
-        check: (events) => Promise.resolve(events.map(() => ['bad'])),
+        check: (_type, bodies) => Promise.resolve(bodies.map(() => ['bad'])),
       };
       const { consumer, failed } = run(t, { schemas, fails: call });
       await clock.settle();

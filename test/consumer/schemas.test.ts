@@ -42,7 +42,7 @@ type Found = readonly string[] | undefined;
 /** Returns the problems of one event; `undefined` if its type has no schema. */
 async function problemsOf(schemas: WatchedSchemas, type: string, event: unknown): Promise<Found> {
   const body = Buffer.from(typeof event === 'string' ? event : JSON.stringify(event));
-  return schemas.has({ type, body }) ? (await schemas.check([{ type, body }]))[0] : undefined;
+  return schemas.has({ type, body }) ? (await schemas.check(type, [body]))[0] : undefined;
 }
 
 const problems = async (schema: object, event: unknown): Promise<Found> =>
