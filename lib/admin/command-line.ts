@@ -18,9 +18,8 @@ import { tailEvents } from './tail.ts';
 import { UsageError, type Session } from './session.ts';
 import { timeText } from './terminal.ts';
 
-export const help = (): string => `ingest-admin: inspects and repairs the queue and the warehouse.
-
-Usage: ingest-admin [options] COMMAND
+/** The commands. A command accepts the operands and options that its usage names, besides --json and --yes. */
+const COMMANDS_HELP = `\
   status               size of the queue, progress of landing, replicas, and the quarantine by reason. With the URI of
                        only the queue or only the warehouse, it shows that one
   tail [--type T] [--producer P] [-n N] [--follow] [--bodies]
@@ -52,7 +51,12 @@ Usage: ingest-admin [options] COMMAND
                        --metrics: writes the result to a file for node_exporter's textfile collector
   schema try TYPE.json [--since T]
                        landed events of the type TYPE since T (default: 24h) that the schema would refuse
+`;
 
+export const help = (): string => `ingest-admin: inspects and repairs the queue and the warehouse.
+
+Usage: ingest-admin [options] COMMAND
+${COMMANDS_HELP}
   --json               output for programs: one JSON value (tail: one on each line)
   --yes                does not ask before a change; each change is a line on standard error and a row of ingest_audit
   --reason R           rows whose reason has this code, e.g. id_conflict
@@ -82,7 +86,7 @@ type Run = (session: Session) => Promise<boolean>;
 const TAIL_MAX = 10_000;
 const RATE_MAX = 999_999_999;
 const SCHEMA_FILE = /(^|\/)[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*\.json$/;
-const DURATION_MS = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
+const DURATION_MS: Readonly<Record<string, number>> = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 
 const FLAG = { type: 'boolean', default: false } as const;
 const TEXT = { type: 'string' } as const;
@@ -102,79 +106,74 @@ interface Given {
 }
 
 interface Command {
-  /** A phrase for the operand of a command that has exactly one, or `many`. Other commands have none. */
-  readonly operand?: string;
-  /** Options besides --json and --yes. */
-  readonly options?: readonly string[];
   readonly changesQueue?: true;
   /** BOTH_SIDES, unless set. */
   readonly uses?: Uses | ((values: Values) => Uses);
-  /** Throws a UsageError if the arguments are invalid. */
-  readonly read: (given: Given) => Run;
+  /** Returns `undefined` if the arguments do not fit the usage. Throws a UsageError if a value is invalid. */
+  readonly read: (given: Given) => Run | undefined;
 }
 
 const WAREHOUSE: Uses = { sides: ['warehouse'] };
-const SELECTION = { operand: 'many', options: ['reason', 'since', 'all'] } as const;
 
-const COMMANDS = new Map(
-  Object.entries<Command>({
-    status: { uses: { ...BOTH_SIDES, either: true }, read: () => showStatus },
-    tail: {
-      // Reading bodies is recorded in the warehouse.
-      uses: ({ bodies }) => (bodies ? BOTH_SIDES : { sides: ['queue'] }),
-      options: ['type', 'producer', 'n', 'follow', 'bodies'],
-      read: ({ values: { type, producer, n, follow, bodies } }) => {
-        const last = n === undefined ? undefined : wholeNumber('-n', n, TAIL_MAX);
-        return running(tailEvents, { type, producer, last, follow: follow || last === undefined, bodies });
-      },
+const COMMANDS: Readonly<Record<string, Command>> = {
+  status: { uses: { ...BOTH_SIDES, either: true }, read: () => showStatus },
+  tail: {
+    // Reading bodies is recorded in the warehouse.
+    uses: ({ bodies }) => (bodies ? BOTH_SIDES : { sides: ['queue'] }),
+    read: ({ values: { type, producer, n, follow, bodies } }) => {
+      const last = n === undefined ? undefined : wholeNumber('-n', n, TAIL_MAX);
+      return running(tailEvents, { type, producer, last, follow: follow || last === undefined, bodies });
     },
-    event: { operand: 'an event id', read: ({ operands: [id] }) => running(showEvent, eventId(id)) },
-    erase: { operand: 'many', options: ['file'], changesQueue: true, read: erasing },
-    prune: { options: ['older-than', 'type', 'quarantine'], read: (given) => running(pruneRows, pruningOf(given)) },
-    reconcile: {
-      options: ['land', 'rate', 'metrics'],
-      read: ({ values: { land, rate = '10000', metrics } }) =>
-        running(reconcile, { land, rate: wholeNumber('--rate', rate, RATE_MAX), metrics }),
-    },
-    'schema try': { uses: WAREHOUSE, operand: 'the file of a schema', options: ['since'], read: trying },
-    'quarantine list': {
-      uses: WAREHOUSE,
-      options: ['reason', 'since', 'limit'],
-      read: (given) => running(listRows, filterOf(given), wholeNumber('--limit', given.values.limit ?? '50', LIST_MAX)),
-    },
-    'quarantine show': {
-      uses: WAREHOUSE,
-      operand: 'the name of an entry',
-      read: ({ operands: [entry = ''] }) => running(showRow, entry),
-    },
-    'quarantine replay': {
-      ...SELECTION,
-      changesQueue: true,
-      read: (given) => running(replayRows, selectionOf(given)),
-    },
-    'quarantine drop': { ...SELECTION, uses: WAREHOUSE, read: (given) => running(dropRows, selectionOf(given)) },
-  }),
-);
+  },
+  event: { read: ({ operands: [id = ''] }) => running(showEvent, eventId(id)) },
+  erase: { changesQueue: true, read: erasing },
+  prune: { read: (given) => ifGiven(pruneRows, pruningOf(given)) },
+  reconcile: {
+    read: ({ values: { land, rate = '10000', metrics } }) =>
+      running(reconcile, { land, rate: wholeNumber('--rate', rate, RATE_MAX), metrics }),
+  },
+  'schema try': {
+    uses: WAREHOUSE,
+    read: ({ operands: [path = ''], values: { since = '24h' }, nowMs }) =>
+      SCHEMA_FILE.test(path) ? running(trySchema, path, timeOf('since', since, nowMs)) : undefined,
+  },
+  'quarantine list': {
+    uses: WAREHOUSE,
+    read: (given) => running(listRows, filterOf(given), wholeNumber('--limit', given.values.limit ?? '50', LIST_MAX)),
+  },
+  'quarantine show': { uses: WAREHOUSE, read: ({ operands: [entry = ''] }) => running(showRow, entry) },
+  'quarantine replay': { changesQueue: true, read: (given) => ifGiven(replayRows, selectionOf(given)) },
+  'quarantine drop': { uses: WAREHOUSE, read: (given) => ifGiven(dropRows, selectionOf(given)) },
+};
 
 const running =
   <T extends readonly unknown[]>(command: (session: Session, ...given: T) => Promise<boolean>, ...given: T): Run =>
   (session) =>
     command(session, ...given);
 
+const ifGiven = <T>(command: (session: Session, given: T) => Promise<boolean>, given: T | undefined): Run | undefined =>
+  given && running(command, given);
+
 /** Throws a UsageError if the arguments are invalid. `nowMs` is Unix time. */
 export function readCommandLine(args: readonly string[], nowMs: number): CommandLine | 'help' | 'version' {
   const { values, positionals } = parsed(args);
   if (values.help) return 'help';
   if (values.version) return 'version';
-  const [command, operands] = commandOf(positionals);
-  const { operand, options = [], uses = BOTH_SIDES, changesQueue = false } = command;
-  if (operand === undefined && operands.length > 0) throw new UsageError(`unexpected argument ${operands[0]}`);
-  if (operand !== undefined && operand !== 'many' && operands.length !== 1) throw new UsageError(`expected ${operand}`);
-  const run = command.read({ operands, values, nowMs });
+  const name = [1, 2]
+    .map((count) => positionals.slice(0, count).join(' '))
+    .find((words) => Object.hasOwn(COMMANDS, words));
+  const { read, uses = BOTH_SIDES, changesQueue = false } = COMMANDS[name ?? ''] ?? {};
+  if (name === undefined || read === undefined)
+    throw new UsageError(positionals.length === 0 ? 'expected a command' : `unknown command ${positionals.join(' ')}`);
+  const [, usage = ''] = new RegExp(`^  ${name}( .*?)?(?:  |$)`, 'm').exec(COMMANDS_HELP) ?? [];
+  const operands = positionals.slice(name.split(' ').length);
   const { json, yes, ...others } = values;
-  for (const [name, value] of Object.entries(others))
-    if (value !== undefined && value !== false && !options.includes(name))
-      throw new UsageError(`--${name} has no meaning for this command`);
+  const isKnown = Object.entries(others).every(
+    ([option, value]) => value === undefined || value === false || new RegExp(`-${option}\\b`).test(usage),
+  );
+  const isCounted = usage.includes('...') || operands.length === (/^ [A-Z]/.test(usage) ? 1 : 0);
+  const run = isKnown && isCounted ? read({ operands, values, nowMs }) : undefined;
+  if (run === undefined) throw new UsageError(`expected ${name}${usage}`);
   return { json, yes, changesQueue, uses: typeof uses === 'function' ? uses(values) : uses, run };
 }
 
@@ -186,35 +185,17 @@ function parsed(args: readonly string[]) {
   }
 }
 
-/** Finds the command that one or two words name. */
-function commandOf(words: readonly string[]): readonly [Command, operands: readonly string[]] {
-  for (const count of [1, 2]) {
-    const command = COMMANDS.get(words.slice(0, count).join(' '));
-    if (command !== undefined) return [command, words.slice(count)];
-  }
-  const [first] = words;
-  if (first === undefined) throw new UsageError('expected a command');
-  if (first === 'quarantine') throw new UsageError('expected quarantine list, show, replay or drop');
-  throw new UsageError(first === 'schema' ? 'expected schema try' : `unknown command ${first}`);
-}
-
-function trying({ operands: [path = ''], values: { since = '24h' }, nowMs }: Given): Run {
-  if (!SCHEMA_FILE.test(path)) throw new UsageError('expected the file of a schema, <type>.json');
-  return running(trySchema, path, timeOf('since', since, nowMs));
-}
-
-function erasing({ operands, values: { file } }: Given): Run {
-  if ((file === undefined) === (operands.length === 0)) throw new UsageError('expected either event ids, or --file F');
+function erasing({ operands, values: { file } }: Given): Run | undefined {
+  if ((file === undefined) === (operands.length === 0)) return undefined;
   const ids = [...new Set(operands.map(eventId))];
   return async (session) => eraseEvents(session, file === undefined ? ids : await idsOf(file));
 }
 
-function selectionOf(given: Given): Selection {
+/** Returns `undefined` unless either entries, or a filter or --all are given. */
+function selectionOf(given: Given): Selection | undefined {
   const { operands, values } = given;
   const named = operands.length > 0;
-  const filtered = values.reason !== undefined || values.all;
-  if (named === filtered || (named && values.since !== undefined))
-    throw new UsageError('expected either names of entries, or --reason R or --all');
+  if (named === (values.reason !== undefined || values.all) || (named && values.since !== undefined)) return undefined;
   return { entries: named ? [...new Set(operands)] : undefined, ...filterOf(given) };
 }
 
@@ -223,17 +204,16 @@ const filterOf = ({ values: { reason, since }, nowMs }: Given): QuarantineFilter
   sinceMs: since === undefined ? undefined : timeOf('since', since, nowMs),
 });
 
-function pruningOf({ values: { 'older-than': age, type, quarantine }, nowMs }: Given): Pruning {
-  if (age === undefined) throw new UsageError('expected --older-than T');
-  if (quarantine && type !== undefined) throw new UsageError('expected either --type or --quarantine');
+function pruningOf({ values: { 'older-than': age, type, quarantine }, nowMs }: Given): Pruning | undefined {
+  if (age === undefined || (quarantine && type !== undefined)) return undefined;
   const beforeMs = timeOf('older-than', age, nowMs);
   if (nowMs - beforeMs < PRUNE_AGE_MS_MIN) throw new UsageError(`--older-than ${age}: expected at least 48h`);
   return { table: quarantine ? 'quarantine' : 'events', beforeMs, type };
 }
 
 function timeOf(option: string, text: string, nowMs: number): number {
-  const ago = /^(\d{1,6})([smhd])$/.exec(text);
-  if (ago !== null) return nowMs - Number(ago[1]) * DURATION_MS[ago[2] as keyof typeof DURATION_MS];
+  const [, count, unit = ''] = /^(\d{1,6})([smhd])$/.exec(text) ?? [];
+  if (count !== undefined) return nowMs - Number(count) * (DURATION_MS[unit] ?? 0);
   const date = /^(\d{4}-\d\d-\d\d)(T\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d))?$/.exec(text)?.[1] ?? '';
   const time = Date.parse(text);
   // Date.parse moves 30 February to March.
@@ -248,7 +228,7 @@ function wholeNumber(option: string, text: string, max: number): number {
   return number;
 }
 
-function eventId(text: string | undefined): string {
+function eventId(text: string): string {
   if (!isEventId(text))
     throw new UsageError('invalid event id: expected 1 to 256 characters and no control characters');
   return text;

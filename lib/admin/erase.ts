@@ -1,17 +1,15 @@
 // `erase`: overwrites events in the queue, the warehouse and the quarantine, so that only id and type remain.
 //
-// The ids are recorded in the warehouse and on the queue before anything is searched (erasures.ts), also for consumers
-// that hold the events. For each entry on the queue, the erased row is inserted into the warehouse, so that a frozen
-// consumer finds the id in use, and the entry is replaced in one atomic step (lib/redis/stream/lua/erase.lua). Finally,
-// the row and the quarantine rows are overwritten, because consumers may have written them meanwhile. Each step is
-// repeatable, so an interrupted command can be run again. A consumer that commits a quarantine row after that replaces
-// it when it finds the note; if it is killed first, erasing again clears the row. The runbook lists copies that are not
-// erased.
+// The ids are recorded in the warehouse and on the queue before the search (erasures.ts), also for consumers that hold
+// the events. For each entry, the erased row is inserted into the warehouse, so that a frozen consumer finds the id in
+// use, and the entry is replaced in one atomic step (lib/redis/stream/lua/erase.lua). The rows are overwritten last,
+// because consumers may have written them meanwhile. A consumer that commits a quarantine row after that replaces it
+// when it finds the note. Each step is repeatable. The runbook lists copies that are not erased.
 import { readFile } from 'node:fs/promises';
 import { text } from 'node:stream/consumers';
 import { erasedBody, isErased, namesIn } from '../ingest/erased.ts';
 import { isEventId, parseEvent } from '../ingest/event.ts';
-import { streamOf, type QueueAdmin, type QueuedCopy, type QueuedStream } from '../ingest/queue-admin.ts';
+import { streamOf, type QueuedCopy, type QueuedStream } from '../ingest/queue-admin.ts';
 import { quarantineRowName } from '../ingest/warehouse.ts';
 import { auditLines } from '../ingest/warehouse-admin.ts';
 import { errno } from '../process/env.ts';
@@ -25,31 +23,25 @@ const POLL_MS = 100;
 /** Maximum number of ids in one row of the audit table. */
 const RECORDED_IDS = 1_000;
 
-/** Numbers of entries, rows and events. */
-export interface Erased {
-  queue: number;
-  warehouse: number;
-  quarantine: number;
-  /** Entries that a consumer still holds. */
-  held: number;
-  already: number;
-  readonly unknown: string[];
-}
-
-export const noneErased = (): Erased => ({ queue: 0, warehouse: 0, quarantine: 0, held: 0, already: 0, unknown: [] });
+/** Numbers of entries, rows and events. `held`: entries that a consumer still holds. */
+export const noneErased = () => ({
+  ...{ queue: 0, warehouse: 0, quarantine: 0, held: 0, already: 0 },
+  unknown: new Array<string>(),
+});
+type Erased = ReturnType<typeof noneErased>;
 
 export async function eraseEvents(session: Session, ids: readonly string[]): Promise<boolean> {
   const what = ids.length === 1 ? `"${printable(ids[0] ?? '')}"` : counted(ids.length, 'event');
   if (!(await session.confirm(`Erase ${what} for good?`))) return false;
   const sum = noneErased();
   const tried = await eraseAll(session, ids, sum);
-  const { held, already, unknown } = sum;
-  printResult(
-    session,
-    sum,
-    `erased: ${counted(sum.queue, 'entry', 'entries')} on the queue, ` +
-      `${counted(sum.warehouse, 'row')} in the warehouse, ${counted(sum.quarantine, 'row')} in the quarantine\n`,
-  );
+  const { queue, warehouse, quarantine, held, already, unknown } = sum;
+  const places = [
+    `${counted(queue, 'entry', 'entries')} on the queue`,
+    `${counted(warehouse, 'row')} in the warehouse`,
+    `${counted(quarantine, 'row')} in the quarantine`,
+  ];
+  printResult(session, sum, `erased: ${places.join(', ')}\n`);
   if (already > 0) session.tell(`${counted(already, 'event')} already erased`);
   for (const id of unknown) session.tell(`no event with the id ${printable(id)} was found`);
   if (held > 0)
@@ -87,42 +79,24 @@ async function eraseOne(session: Session, id: string, sum: Erased, known: readon
   const { queue, warehouse } = session;
   // Replays may be on any stream, so each one has the note.
   await Promise.all(queue.streams.map((stream) => stream.noteErasure(id)));
-  const [landed, quarantined] = await Promise.all([warehouse.landed(id), warehouse.quarantineOf(id)]);
-  const copies = await copiesOf(
-    queue,
-    id,
-    quarantined.map(({ entry }) => entry),
-    known,
-  );
-  const found = [...copies, ...quarantined, landed ?? []].flat();
+  const [landed, rows] = await Promise.all([warehouse.landed(id), warehouse.quarantineOf(id)]);
+  const indexed = await streamOf(queue, id).find(id);
+  const copies = indexed === undefined ? [] : [indexed];
+  // The entry's own row may have been released, but its replay is still on the queue.
+  const names = new Set([...rows.map(({ entry }) => entry), ...copies.map(quarantineRowName)]);
+  const noted = await Promise.all(queue.streams.map((stream) => stream.noted(id, [...names])));
+  copies.push(...noted.flat(), ...known.filter((copy) => copy.id === id));
+  const found = [...copies, ...rows, ...(landed === undefined ? [] : [landed])];
   if (found.length === 0) sum.unknown.push(id);
   else if (found.every(({ body }) => isErased(body))) sum.already += 1;
   else {
-    for (const copy of copies)
+    const entries = new Map(copies.map((copy) => [`${copy.source}/${copy.entry}`, copy]));
+    for (const copy of entries.values())
       if (!isErased(copy.body)) sum[(await eraseEntry(session, copy, id)) ? 'queue' : 'held'] += 1;
     await eraseRows(session, id, sum);
     return true;
   }
   return false;
-}
-
-/**
- * Returns the entries of an event that can be found without reading the whole queue: the one that the id index names,
- * those of the quarantine rows `rows`, and replays, together with those that are `known`. They may be on any stream, so
- * this rejects if one is unavailable.
- */
-async function copiesOf(
-  queue: QueueAdmin,
-  id: string,
-  rows: readonly string[],
-  known: readonly QueuedCopy[],
-): Promise<readonly QueuedCopy[]> {
-  const indexed = [(await streamOf(queue, id).find(id)) ?? []].flat();
-  // The entry's own row may have been released, but its replay is still on the queue.
-  const names = [...new Set([...rows, ...indexed.map(quarantineRowName)])];
-  const noted = await Promise.all(queue.streams.map((stream) => stream.noted(id, names)));
-  const found = [...indexed, ...noted.flat(), ...known.filter((copy) => copy.id === id)];
-  return [...new Map(found.map((copy) => [`${copy.source}/${copy.entry}`, copy])).values()];
 }
 
 /** Returns false if a consumer still holds the entry after HELD_MS. */
@@ -136,10 +110,8 @@ async function eraseEntry(session: Session, copy: QueuedCopy, id: string): Promi
     await warehouse.land({ id, type: event.type, producer, body: Buffer.from(body), acceptedAtMs });
   const stream = queue.streams.find(({ name }) => name === copy.stream) as QueuedStream;
   const deadline = clock.ms() + HELD_MS;
-  while ((await stream.erase(copy, id, body)) === 'held') {
+  for (; (await stream.erase(copy, id, body)) === 'held'; await clock.sleep(POLL_MS, stopped))
     if (stopped.aborted || clock.ms() > deadline) return false;
-    await clock.sleep(POLL_MS, stopped);
-  }
   return true;
 }
 

@@ -1,8 +1,8 @@
 // `event ID`: shows one event, of any producer, in the queue, the warehouse and the quarantine.
 import { isUtf8 } from 'node:buffer';
 import { isErased } from '../ingest/erased.ts';
-import { streamOf, type EntryState } from '../ingest/queue-admin.ts';
-import type { QuarantineBody, QuarantineRow } from '../ingest/warehouse-admin.ts';
+import { streamOf, type EntryState, type QueuedCopy } from '../ingest/queue-admin.ts';
+import type { QuarantineBody } from '../ingest/warehouse-admin.ts';
 import { printable, printableLines } from '../process/printable.ts';
 import { printResult, type Session } from './session.ts';
 import { timeText } from './terminal.ts';
@@ -12,35 +12,32 @@ export async function showEvent(session: Session, id: string): Promise<boolean> 
   const stream = streamOf(queue, id);
   const failures: unknown[] = [];
   const failed = (cause: unknown): undefined => void failures.push(cause);
-  const [queued, landed, quarantined = []] = await Promise.all([
+  const [queued, landed, rows = []] = await Promise.all([
     stream.find(id).catch(failed),
     warehouse.landed(id).catch(failed),
     warehouse.quarantineOf(id).catch(failed),
   ]);
   const parts: string[] = [];
-  let queuedJson: object | undefined;
-  let landedJson: object | undefined;
+  const value: Record<string, unknown> = { id };
   if (queued !== undefined) {
     const { stream: name, entry, producer, acceptedAtMs, body } = queued;
     const [state = 'gone'] = await stream.states([entry]);
-    const place = { stream: name, entry, state, producer, acceptedAt: timeText(acceptedAtMs) };
-    queuedJson = { ...place, ...bytesJson(body) };
+    value['queue'] = json({ stream: name, entry, state, producer, acceptedAtMs, body });
     parts.push(partText(`queue: ${name}, entry ${entry}, ${STATES[state]}`, queued));
   }
   if (landed !== undefined) {
-    const { producer, type, acceptedAtMs, landedAtMs, body } = landed;
-    const [acceptedAt, landedAt, erased] = [timeText(acceptedAtMs), timeText(landedAtMs), isErased(body)];
-    landedJson = { producer, type, acceptedAt, landedAt, erased, body };
-    parts.push(partText(`warehouse: landed ${landedAt}${erased ? ', erased' : ''}`, landed));
+    const { id: _, ...row } = { ...landed, erased: isErased(landed.body) };
+    value['warehouse'] = json(row);
+    parts.push(partText(`warehouse: landed ${timeText(row.landedAtMs)}${row.erased ? ', erased' : ''}`, row));
   }
-  parts.push(...quarantined.map(rowText));
-  const value = { id, queue: queuedJson, warehouse: landedJson, quarantine: quarantined.map(bodyJson) };
+  value['quarantine'] = rows.map(rowJson);
+  parts.push(...rows.map(rowText));
   // If the queue or the warehouse is unavailable, the other one is shown.
   if (failures.length > 0 && parts.length === 0) throw failures[0];
   printResult(session, value, parts.length === 0 ? '' : `${parts.join('\n\n')}\n`);
+  if (failures.length > 0) throw failures[0];
   if (parts.length === 0 && !session.json)
     session.tell('no event with this id is in the queue, the warehouse or the quarantine');
-  if (failures.length > 0) throw failures[0];
   return parts.length > 0;
 }
 
@@ -51,44 +48,35 @@ const STATES: Readonly<Record<EntryState, string>> = {
   gone: 'no longer on the queue',
 };
 
-interface Part {
-  readonly producer: string | undefined;
-  readonly acceptedAtMs: number;
-  readonly body: Buffer | string;
-}
+type Part = Pick<QueuedCopy, 'producer' | 'acceptedAtMs'> & { readonly body: Buffer | string };
 
 const partText = (place: string, { producer = '(none)', acceptedAtMs, body }: Part): string =>
   `${place}\n  producer ${printable(producer)}, accepted ${timeText(acceptedAtMs)}\n${bodyText(Buffer.from(body))}`;
 
-export const rowText = (row: QuarantineBody): string =>
-  partText(
-    `quarantine: ${printable(row.entry)}, since ${timeText(row.quarantinedAtMs)}\n  ${printable(row.reason)}`,
-    row,
-  );
-
-type Times = 'acceptedAtMs' | 'quarantinedAtMs';
-
-export const rowJson = <R extends Pick<QuarantineRow, Times>>({ acceptedAtMs, quarantinedAtMs, ...row }: R) => ({
-  ...row,
-  acceptedAt: timeText(acceptedAtMs),
-  quarantinedAt: timeText(quarantinedAtMs),
-});
-
-export const bodyJson = ({ body, bodyBytes: _, ...row }: QuarantineBody) => ({ ...rowJson(row), ...bytesJson(body) });
-
-const HEX_LINE = /.{1,64}/g;
-
-/** True for UTF-8 without control characters other than tab and line break. */
-const isText = (body: Buffer): boolean =>
-  isUtf8(body) && printableLines(body.toString('utf8')) === body.toString('utf8');
-
-/** Returns the body as indented lines, in hexadecimal if it is not text. */
-export function bodyText(body: Buffer): string {
-  if (body.length === 0) return '  (no body)';
-  if (isText(body)) return body.toString('utf8').replaceAll(/^/gm, '  ');
-  return body.toString('hex').replaceAll(HEX_LINE, '  $&\n').trimEnd();
+export function rowText(row: QuarantineBody): string {
+  const since = timeText(row.quarantinedAtMs);
+  return partText(`quarantine: ${printable(row.entry)}, since ${since}\n  ${printable(row.reason)}`, row);
 }
 
-/** Returns `body`, or `bodyHex` if the body is not UTF-8. */
-export const bytesJson = (body: Buffer): { readonly body: string } | { readonly bodyHex: string } =>
-  isUtf8(body) ? { body: body.toString('utf8') } : { bodyHex: body.toString('hex') };
+/** Returns a row for JSON: times as text, and bytes in hexadecimal, as `bodyHex`, if they are not UTF-8. */
+export const json = (row: object): object =>
+  Object.fromEntries(
+    Object.entries(row).map(([name, value]: [string, unknown]) => {
+      if (name.endsWith('AtMs')) return [name.slice(0, -'Ms'.length), timeText(value as number)];
+      if (!Buffer.isBuffer(value)) return [name, value];
+      return isUtf8(value) ? [name, value.toString()] : [`${name}Hex`, value.toString('hex')];
+    }),
+  );
+
+export const rowJson = ({ bodyBytes: _, ...row }: QuarantineBody): object => json(row);
+
+/** Returns the body as indented lines, in hexadecimal unless it is UTF-8 that a terminal can show. */
+export function bodyText(body: Buffer): string {
+  if (body.length === 0) return '  (no body)';
+  const text = body.toString();
+  if (isUtf8(body) && printableLines(text) === text) return text.replaceAll(/^/gm, '  ');
+  return body
+    .toString('hex')
+    .replaceAll(/.{1,64}/g, '  $&\n')
+    .trimEnd();
+}

@@ -1,6 +1,6 @@
 // Waits for consumers, and gives up if none is running.
 import type { Session } from './session.ts';
-import { isAlive, queueStatus } from './status.ts';
+import { queueStatus } from './status.ts';
 
 const POLL_MS = 50;
 /** After this time without progress, the command checks that a consumer is running. */
@@ -28,8 +28,7 @@ export class Patience {
     if (progress) this.#movedMs = clock.ms();
     else if (clock.ms() - this.#movedMs > NO_CONSUMER_MS) {
       this.#movedMs = clock.ms();
-      const { partitions } = await queueStatus(queue);
-      this.deserted = partitions.every(({ replicas }) => !replicas.some(isAlive));
+      this.deserted = !(await queueStatus(queue)).hasConsumer;
     }
     if (!progress && !this.isOver) await clock.sleep(POLL_MS, stopped);
   }

@@ -18,13 +18,13 @@ const CLOCK_MARGIN_MS = 60 * 60 * 1000;
 const CLOCKS_DIFFER_MS_MAX = 60 * 1000;
 
 export async function pruneRows(session: Session, { table, beforeMs: asked, type }: Pruning): Promise<boolean> {
-  const { tell } = session;
+  const { warehouse, clock, stopped, tell, progress } = session;
   // The clocks are read before the ages, because the queue may answer late.
   const nowMs = await earliestClock(session);
   if (nowMs === undefined) return false;
-  const queue = await queueStatus(session.queue);
-  if (queue.away.length > 0) throw new QueueFailed(queue.away.join('; '));
-  const oldest = Math.max(0, ...queue.partitions.map(({ oldestUnlandedMs }) => oldestUnlandedMs));
+  const { partitions, away } = await queueStatus(session.queue);
+  if (away.length > 0) throw new QueueFailed(away.join('; '));
+  const oldest = Math.max(0, ...partitions.map(({ oldestUnlandedMs }) => oldestUnlandedMs));
   const beforeMs = Math.min(asked, nowMs - Math.max(PRUNE_AGE_MS_MIN, oldest + CLOCK_MARGIN_MS));
   const before = timeText(beforeMs);
   if (beforeMs < asked) tell(`an unlanded event on the queue is older: only rows before ${before} are removed`);
@@ -34,13 +34,13 @@ export async function pruneRows(session: Session, { table, beforeMs: asked, type
   return audited(session, 'prune', what, async (tally) => {
     let from: PruneCursor | undefined;
     do {
-      const { removed, next } = await session.warehouse.prune({ table, beforeMs, type }, from, PAGE);
+      const { removed, next } = await warehouse.prune({ table, beforeMs, type }, from, PAGE);
       tally.changed += removed;
-      session.progress(`pruning: ${counted(tally.changed, 'row')} removed`);
+      progress(`pruning: ${counted(tally.changed, 'row')} removed`);
       from = next;
-      if (from !== undefined) await session.clock.sleep(PAUSE_MS, session.stopped);
-    } while (from !== undefined && !session.stopped.aborted);
-    session.progress('');
+      if (from !== undefined) await clock.sleep(PAUSE_MS, stopped);
+    } while (from !== undefined && !stopped.aborted);
+    progress('');
     const removed = counted(tally.changed, 'row');
     printResult(session, { removed: tally.changed, before }, `removed ${removed} from before ${before}\n`);
     if (from !== undefined) tell('interrupted; run again for the rest');
@@ -50,18 +50,17 @@ export async function pruneRows(session: Session, { table, beforeMs: asked, type
 
 /** Returns Unix time in milliseconds. If the clocks differ too much, prints a message and returns `undefined`. */
 async function earliestClock({ clock, queue, warehouse, tell }: Session): Promise<number | undefined> {
-  const clocks = [{ of: "this machine's", ms: clock.epochMs() }];
+  const hereMs = clock.epochMs();
   // Both answer within seconds, which the limit allows for.
   const queueMs = await Promise.all(queue.streams.map((stream) => stream.clock()));
-  for (const ms of queueMs) clocks.push({ of: "the queue's", ms });
-  const warehouseMs = await warehouse.clock();
-  if (warehouseMs !== undefined) clocks.push({ of: "the warehouse's", ms: warehouseMs });
-  const [earliest = 0, ...later] = clocks.map(({ ms }) => ms).toSorted((one, other) => one - other);
-  const differMs = (later.at(-1) ?? earliest) - earliest;
+  const warehouseMs = (await warehouse.clock()) ?? hereMs;
+  const all = [hereMs, ...queueMs, warehouseMs];
+  const earliest = Math.min(...all);
+  const differMs = Math.max(...all) - earliest;
   if (differMs <= CLOCKS_DIFFER_MS_MAX) return earliest;
-  const times = clocks.map(({ of, ms }) => `${of} ${timeText(ms)}`).join(', ');
   tell(
-    `nothing was removed: the clocks differ by ${durationText(differMs)} (${times}); ` +
+    `nothing was removed: the clocks differ by ${durationText(differMs)} (this machine's ${timeText(hereMs)}, ` +
+      `the queue's ${queueMs.map(timeText).join(', ')}, the warehouse's ${timeText(warehouseMs)}); ` +
       'set the clock that is wrong, then run again',
   );
   return undefined;

@@ -1,8 +1,8 @@
-// `quarantine list`, `show` and `drop`.
+// `quarantine list`, `show` and `drop`, and the selection of rows that `drop` and `replay` share.
 import { auditLines, type QuarantineFilter, type QuarantineRow } from '../ingest/warehouse-admin.ts';
 import { printable } from '../process/printable.ts';
-import { bodyJson, rowJson, rowText } from './event.ts';
-import { audited, auditRecord, eraseTraces, pages, printResult, type Session, type Tally } from './session.ts';
+import { json, rowJson, rowText } from './event.ts';
+import { audited, auditRecord, eraseTraces, pages, printResult, type Session } from './session.ts';
 import { bytesText, counted, countText, table, timeText } from './terminal.ts';
 
 /** The rows with these names, or else all that match the filter. */
@@ -16,59 +16,49 @@ export const LIST_MAX = 10_000;
 const PAGE = 500;
 
 export async function listRows(session: Session, filter: QuarantineFilter, limit: number): Promise<boolean> {
-  const { json, stopped, tell } = session;
+  const { stopped, tell } = session;
   const rows: QuarantineRow[] = [];
   for await (const page of session.warehouse.quarantineList(filter, limit + 1)) {
     rows.push(...page);
     if (stopped.aborted) break;
   }
   const shown = rows.slice(0, limit);
-  const text = shown.length === 0 ? '' : `${table([HEAD, ...shown.map(cells)], [2]).join('\n')}\n`;
-  printResult(session, shown.map(rowJson), text);
+  if (shown.length === 0) return noRows(session, []);
+  printResult(session, shown.map(json), `${table([HEAD, ...shown.map(cells)], [2]).join('\n')}\n`);
   // If a signal arrives before all is printed, the exit code must not be 0.
   await session.printed();
-  if (shown.length === 0) tell('no such rows in the quarantine');
-  else if (rows.length > limit && !json) tell(`there are older rows; --limit shows up to ${countText(LIST_MAX)}`);
-  return shown.length > 0 && !stopped.aborted;
+  if (rows.length > limit && !session.json) tell(`there are older rows; --limit shows up to ${countText(LIST_MAX)}`);
+  return !stopped.aborted;
 }
 
 const HEAD = ['entry', 'since', 'body', 'producer', 'id', 'reason'];
-const cells = (row: QuarantineRow): string[] => [
-  printable(row.entry),
-  timeText(row.quarantinedAtMs),
-  bytesText(row.bodyBytes),
-  printable(row.producer),
-  printable(row.id ?? '-'),
-  printable(row.reason),
-];
+const cells = ({ entry, quarantinedAtMs, bodyBytes, producer, id = '-', reason }: QuarantineRow): string[] =>
+  [entry, timeText(quarantinedAtMs), bytesText(bodyBytes), producer, id, reason].map(printable);
 
 export async function showRow(session: Session, entry: string): Promise<boolean> {
   const row = await session.warehouse.quarantineRow(entry);
   if (row === undefined) session.tell('the quarantine has no row with this entry');
-  printResult(session, row === undefined ? null : bodyJson(row), row === undefined ? '' : `${rowText(row)}\n`);
+  printResult(session, row === undefined ? null : rowJson(row), row === undefined ? '' : `${rowText(row)}\n`);
   return row !== undefined;
 }
 
 export async function dropRows(session: Session, selection: Selection): Promise<boolean> {
+  const { warehouse, stopped, tell } = session;
   const found = await selectedCount(session, selection);
   if (found === 0) return noRows(session, { dropped: 0 });
   if (!(await session.confirm(`Remove ${counted(found, 'row')} from the quarantine, for good?`))) return false;
-  return audited(session, 'drop', selectionText(selection), (tally) => dropSelected(session, selection, found, tally));
-}
-
-async function dropSelected(session: Session, selection: Selection, found: number, tally: Tally): Promise<boolean> {
-  const { warehouse, stopped, tell } = session;
-  for await (const names of selected(session, selection, PAGE)) {
-    // `reconcile` does not land dropped rows again (erasures.ts).
-    await warehouse.audit({ ...auditRecord(session, 'dropped', auditLines(names)), changed: names.length });
-    tally.changed += await warehouse.drop(names);
-    if (stopped.aborted) break;
-  }
-  const dropped = tally.changed;
-  printResult(session, { dropped }, `removed ${counted(dropped, 'row')}\n`);
-  if (stopped.aborted) tell('interrupted; run again for the rest');
-  await eraseTraces(session);
-  return dropped >= (selection.entries?.length ?? found);
+  return audited(session, 'drop', selectionText(selection), async (tally) => {
+    for await (const names of selected(session, selection, PAGE)) {
+      // `reconcile` does not land dropped rows again (erasures.ts).
+      await warehouse.audit({ ...auditRecord(session, 'dropped', auditLines(names)), changed: names.length });
+      tally.changed += await warehouse.drop(names);
+      if (stopped.aborted) break;
+    }
+    printResult(session, { dropped: tally.changed }, `removed ${counted(tally.changed, 'row')}\n`);
+    if (stopped.aborted) tell('interrupted; run again for the rest');
+    await eraseTraces(session);
+    return tally.changed >= (selection.entries?.length ?? found);
+  });
 }
 
 export function noRows(session: Session, result: unknown): false {

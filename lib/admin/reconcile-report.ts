@@ -1,7 +1,6 @@
 // The result of `reconcile`: counts per hour of acceptance and producer, as a table, as JSON, and as a metrics file.
 import { rename, writeFile } from 'node:fs/promises';
 import type { QueuedCopy } from '../ingest/queue-admin.ts';
-import { noneErased } from './erase.ts';
 import { messageOf } from '../process/message-of.ts';
 import { printable } from '../process/printable.ts';
 import { printResult, UsageError, type Session } from './session.ts';
@@ -31,15 +30,10 @@ export class Report {
   left = 0;
   /** The ids of erased events whose bodies were back in the queue or the warehouse. */
   readonly back = new Set<string>();
-  readonly erased = noneErased();
-  /** True if missing events are landed, and bodies that are back are erased again. */
-  readonly #land: boolean;
+  /** Number of bodies that are still back. A consumer may hold an entry. */
+  bodiesLeft = 0;
   readonly #rows = new Map<string, Row>();
   readonly #missing: (Pick<QueuedCopy, 'stream' | 'entry' | 'id'> & { readonly producer: string })[] = [];
-
-  constructor(land: boolean) {
-    this.#land = land;
-  }
 
   add({ stream, entry, id, producer = '', acceptedAtMs }: QueuedCopy, place: EventPlace): void {
     const hour = timeText(Math.floor(acceptedAtMs / HOUR_MS) * HOUR_MS);
@@ -54,20 +48,15 @@ export class Report {
   }
 
   get isGood(): boolean {
-    return this.sum.missing === this.filled && this.#bodiesLeft === 0;
+    return this.sum.missing === this.filled && this.bodiesLeft === 0;
   }
 
-  /** Number of bodies that are still back. A consumer may hold an entry. */
-  get #bodiesLeft(): number {
-    return this.#land ? this.erased.held : this.back.size;
-  }
-
-  print(session: Session): void {
-    const { sum, filled } = this;
-    const land = this.#land;
+  /** `land`: missing events were landed, and bodies that were back were erased again. */
+  print(session: Session, land: boolean): void {
+    const { sum, filled, bodiesLeft } = this;
     const bodiesBack = this.back.size;
     const hours = [...this.#rows.values()].toSorted((one, other) => (one.hour < other.hour ? -1 : 1));
-    const value = { ...sum, ...(land ? { filled } : {}), bodiesBack, hours, missingEvents: this.#missing };
+    const value = { ...sum, ...(land && { filled }), bodiesBack, hours, missingEvents: this.#missing };
     const cells = (counts: Counts): string[] => ['entries' as const, ...PLACES].map((name) => countText(counts[name]));
     const rows = hours.map((row) => [`${row.hour.slice(0, 16)}Z`, printable(row.producer), ...cells(row)]);
     const lines = table(
@@ -78,7 +67,7 @@ export class Report {
       lines.push(`missing: ${stream} ${entry} of ${printable(producer)}: ${printable(id ?? '(no id)')}`);
     if (sum.missing > SHOWN_MAX) lines.push(`and ${countText(sum.missing - SHOWN_MAX)} more`);
     if (bodiesBack > 0) lines.push(`${counted(bodiesBack, 'erased event')} had a body again`);
-    if (land && this.#bodiesLeft > 0) lines.push(`${counted(this.#bodiesLeft, 'body', 'bodies')} held by a consumer`);
+    if (land && bodiesLeft > 0) lines.push(`${counted(bodiesLeft, 'body', 'bodies')} held by a consumer`);
     if (land) lines.push(`${countText(filled)} of ${counted(sum.missing, 'missing event')} landed`);
     printResult(session, value, `${lines.join('\n')}\n`);
   }
@@ -91,7 +80,7 @@ export class Report {
 ${PLACES.map((place) => `ingest_reconcile_events{place="${place}"} ${counts[place]}\n`).join('')}\
 # HELP ingest_reconcile_bodies_back Erased events that have a body again.
 # TYPE ingest_reconcile_bodies_back gauge
-ingest_reconcile_bodies_back ${this.#bodiesLeft}
+ingest_reconcile_bodies_back ${this.bodiesLeft}
 # HELP ingest_reconcile_end_timestamp_seconds Unix time at which ingest-admin reconcile ended.
 # TYPE ingest_reconcile_end_timestamp_seconds gauge
 ingest_reconcile_end_timestamp_seconds ${(nowMs / 1_000).toFixed(3)}

@@ -11,7 +11,7 @@ import { RETENTION_MS } from '../ingest/queue.ts';
 import { quarantineRowName } from '../ingest/warehouse.ts';
 import { messageOf } from '../process/message-of.ts';
 import { isSameProducer } from '../process/producer-name.ts';
-import { eraseAll } from './erase.ts';
+import { eraseAll, noneErased } from './erase.ts';
 import { recordedErasures, type Erasures } from './erasures.ts';
 import { Patience } from './patience.ts';
 import { Report, writeMetrics, type EventPlace } from './reconcile-report.ts';
@@ -27,17 +27,12 @@ export interface Reconciling {
 }
 
 /** The entries of the last RETENTION_MS, and of all unlanded events, that exist at the start. */
-interface Window {
-  readonly stream: QueuedStream;
-  readonly startMs: number;
-  readonly end: string;
-}
-
-async function windowOf(stream: QueuedStream): Promise<Window> {
+async function windowOf(stream: QueuedStream) {
   const nowMs = await stream.clock();
   const [{ partition }, { entry: end }] = await Promise.all([stream.status(), stream.end()]);
   return { stream, startMs: Math.max(1, nowMs - Math.max(RETENTION_MS, partition.oldestUnlandedMs)), end };
 }
+type Window = Awaited<ReturnType<typeof windowOf>>;
 
 export async function reconcile(session: Session, options: Reconciling): Promise<boolean> {
   if (!options.land) return compare(session, options, { changed: 0 });
@@ -45,9 +40,7 @@ export async function reconcile(session: Session, options: Reconciling): Promise
   return audited(session, 'reconcile', '--land', (tally) => compare(session, options, tally));
 }
 
-interface Work {
-  readonly session: Session;
-  readonly options: Reconciling;
+interface Work extends Session, Reconciling {
   readonly tally: Tally;
   readonly erasures: Erasures;
   readonly report: Report;
@@ -55,41 +48,50 @@ interface Work {
 }
 
 async function compare(session: Session, options: Reconciling, tally: Tally): Promise<boolean> {
-  const { queue, stopped, clock, tell } = session;
+  const { queue, stopped, tell } = session;
   const { land, metrics } = options;
   const { found: windows, failures } = await answersOf(queue.streams.map(windowOf));
   const sinceMs = Math.min(...windows.map(({ startMs }) => startMs));
   const streams = windows.map(({ stream }) => stream);
   const erasures = await recordedErasures(session.warehouse, streams, sinceMs);
-  const report = new Report(land);
-  const patience = new Patience(session);
-  const work = { session, options, tally, erasures, report, patience };
+  const [report, patience] = [new Report(), new Patience(session)];
+  const work = { ...session, ...options, tally, erasures, report, patience };
   // A step that fails does not keep the others from their work, such as those of an available partition.
   for (const step of [checkRows, ...windows.map((window) => (of: Work) => check(of, window))])
     if (!stopped.aborted) await step(work).catch((cause: unknown) => failures.push(cause));
   session.progress('');
-  report.print(session);
+  report.print(session, land);
   if (patience.deserted) tell(`no consumer is running: ${counted(report.left, 'event')} will land once one starts`);
   else if (stopped.aborted) tell('interrupted; run again for the rest');
   if (land && report.back.size > 0) await eraseTraces(session);
-  if (failures.length > 0) throw failuresOf(failures);
+  // A failure of the warehouse is thrown as it is. Those of several streams become one.
+  for (const cause of failures) if (!(cause instanceof QueueFailed)) throw cause;
+  const [first] = failures as QueueFailed[];
+  if (first !== undefined) throw new QueueFailed(failures.map(messageOf).join('; '), { cause: first.cause });
   if (stopped.aborted) return false;
-  if (metrics !== undefined) await writeMetrics(metrics, report.metrics(clock.epochMs()));
+  if (metrics !== undefined) await writeMetrics(metrics, report.metrics(session.clock.epochMs()));
   return report.isGood;
 }
 
 /** Checks the rows of erased events, also of those that the queue no longer has. */
-async function checkRows({ session, options, erasures, report }: Work): Promise<void> {
-  for await (const ids of erasures.rowsBack()) {
-    for (const id of ids) report.back.add(id);
-    if (options.land) await eraseAll(session, ids, report.erased);
-    if (session.stopped.aborted) return;
+async function checkRows(work: Work): Promise<void> {
+  for await (const ids of work.erasures.rowsBack()) {
+    await bodiesBack(work, ids);
+    if (work.stopped.aborted) return;
   }
 }
 
+/** Reports events whose bodies are back, and erases them again. `copies` are their entries, as far as known. */
+async function bodiesBack(work: Work, ids: Iterable<string>, copies: readonly StateEntry[] = []): Promise<void> {
+  const { report, land } = work;
+  for (const id of ids) report.back.add(id);
+  const erased = noneErased();
+  if (land) await eraseAll(work, [...ids], erased, copies);
+  report.bodiesLeft = land ? report.bodiesLeft + erased.held : report.back.size;
+}
+
 async function check(work: Work, { stream, startMs, end }: Window): Promise<void> {
-  const { session, options, tally, report } = work;
-  const { clock, stopped, progress } = session;
+  const { clock, stopped, tally, report } = work;
   for (let at = `${startMs - 1}-0`; !stopped.aborted;) {
     const readMs = clock.ms();
     const page = await stream.after(at, end);
@@ -98,35 +100,34 @@ async function check(work: Work, { stream, startMs, end }: Window): Promise<void
     if (entries.length === 0) return;
     at = entries.at(-1)?.entry ?? at;
     const missing = await missingIn(work, entries);
-    if (options.land) {
+    if (work.land) {
       tally.changed += missing.length;
       await landAgain(work, stream, missing);
     }
-    const { entries: checked, missing: all } = report.sum;
-    progress(`checking: ${counted(checked, 'entry', 'entries')}, ${countText(all)} missing`);
-    const dueMs = readMs + (1_000 * entries.length) / options.rate;
+    work.progress(
+      `checking: ${counted(report.sum.entries, 'entry', 'entries')}, ${countText(report.sum.missing)} missing`,
+    );
+    const dueMs = readMs + (1_000 * entries.length) / work.rate;
     if (dueMs > clock.ms()) await clock.sleep(dueMs - clock.ms(), stopped);
   }
 }
 
 /** Adds a page to the report, erases bodies that are back, and returns the entries of missing events. */
 async function missingIn(work: Work, entries: readonly StateEntry[]): Promise<readonly StateEntry[]> {
-  const { session, options, erasures, report } = work;
-  const back = new Set(entries.filter((entry) => erasures.has(entry) && !isErased(entry.body)));
-  const ids = [...new Set([...back].flatMap(({ id }) => id ?? []))];
-  for (const id of ids) report.back.add(id);
+  const back = entries.filter((entry) => work.erasures.has(entry) && !isErased(entry.body));
   const places = await placesOf(work, entries);
   const missing = entries.filter((entry, at) => {
-    const place = back.has(entry) ? 'erased' : (places[at] ?? (entry.state === 'done' ? 'missing' : 'waiting'));
-    report.add(entry, place);
+    const absent = entry.state === 'done' ? 'missing' : 'waiting';
+    const place = back.includes(entry) ? 'erased' : (places[at] ?? absent);
+    work.report.add(entry, place);
     return place === 'missing';
   });
-  if (options.land) await eraseAll(session, ids, report.erased, [...back]);
+  await bodiesBack(work, new Set(back.flatMap(({ id }) => id ?? [])), back);
   return missing;
 }
 
 /** Returns where each event is in the warehouse; undefined for an event that is nowhere. */
-async function placesOf({ session: { warehouse }, erasures }: Work, entries: readonly StateEntry[]) {
+async function placesOf({ warehouse, erasures }: Work, entries: readonly StateEntry[]) {
   // A replay moves an event from the quarantine to its row, so the quarantine is asked first.
   const names = entries.map((entry) => entry.replayOf ?? quarantineRowName(entry));
   const quarantined = await warehouse.present(names);
@@ -148,7 +149,7 @@ async function placesOf({ session: { warehouse }, erasures }: Work, entries: rea
 
 /** Makes the entries pending again, and waits until consumers have acknowledged them. */
 async function landAgain(work: Work, stream: QueuedStream, entries: readonly StateEntry[]): Promise<void> {
-  const { session, report, patience } = work;
+  const { report, patience } = work;
   const states = await stream.landAgain(entries);
   let left = entries.filter((_, at) => states[at] === 'held');
   report.left += left.length;
@@ -159,13 +160,7 @@ async function landAgain(work: Work, stream: QueuedStream, entries: readonly Sta
     report.filled += (await placesOf(work, done)).filter((place) => place !== undefined).length;
     report.left -= done.length;
     left = left.filter((_, at) => now[at] === 'held');
-    session.progress(`landing: ${counted(report.filled, 'event')} landed, ${countText(report.left)} left`);
+    work.progress(`landing: ${counted(report.filled, 'event')} landed, ${countText(report.left)} left`);
     await patience.wait(done.length > 0);
   }
-}
-
-/** A failure of the warehouse is thrown as it is. Those of several streams become one. */
-function failuresOf(failures: readonly unknown[]): unknown {
-  const other = failures.find((cause) => !(cause instanceof QueueFailed));
-  return other ?? new QueueFailed(failures.map(messageOf).join('; '), { cause: (failures[0] as Error).cause });
 }

@@ -18,26 +18,25 @@ const AT_ONCE = 32;
 const LISTED_MAX = 20;
 
 /** Rows by outcome: the number of those that landed or are still waiting, and the names of the others. */
-interface Rows {
-  landed: number;
+const noneYet = (missing: number) => ({
+  landed: 0,
   /** Rows that were refused again. */
-  readonly refused: string[];
+  refused: new Array<string>(),
   /** Rows whose entries disappeared from the queue before they landed. */
-  readonly lost: string[];
-  readonly notReplayed: string[];
-  waiting: number;
-}
-
-const noneYet = (): Rows => ({ landed: 0, refused: [], lost: [], notReplayed: [], waiting: 0 });
+  lost: new Array<string>(),
+  notReplayed: new Array<string>(),
+  waiting: 0,
+  missing,
+});
+type Rows = ReturnType<typeof noneYet>;
 
 export async function replayRows(session: Session, selection: Selection): Promise<boolean> {
   const found = await selectedCount(session, selection);
-  const missing = (selection.entries?.length ?? found) - found;
-  if (found === 0) return noRows(session, { ...noneYet(), missing });
+  const rows = noneYet((selection.entries?.length ?? found) - found);
+  if (found === 0) return noRows(session, rows);
   if (!(await session.confirm(`Put ${counted(found, 'event')} back on the queue?`))) return false;
   return audited(session, 'replay', selectionText(selection), async (tally) => {
     const patience = new Patience(session);
-    const rows = noneYet();
     const replay = async (name: string): Promise<void> => {
       const outcome = await replayed(session, name, patience, tally);
       if (outcome === 'landed' || outcome === 'waiting') rows[outcome] += 1;
@@ -50,7 +49,7 @@ export async function replayRows(session: Session, selection: Selection): Promis
       failed = ended.find((one) => one.status === 'rejected');
       if (failed !== undefined || patience.isOver) break;
     }
-    const isDone = report(session, rows, patience, missing);
+    const isDone = report(session, rows, patience);
     if (failed !== undefined) throw failed.reason;
     return isDone;
   });
@@ -83,9 +82,9 @@ async function replayed(session: Session, name: string, patience: Patience, tall
   }
 }
 
-function report(session: Session, rows: Rows, { deserted }: Patience, missing: number): boolean {
+function report(session: Session, rows: Rows, { deserted }: Patience): boolean {
   const { tell, stopped } = session;
-  const { landed, refused, lost, notReplayed, waiting } = rows;
+  const { landed, refused, lost, notReplayed, waiting, missing } = rows;
   const lines = [
     `${counted(landed, 'event')} landed`,
     ...listed(refused, 'could not land again and stayed in the quarantine'),
@@ -93,7 +92,7 @@ function report(session: Session, rows: Rows, { deserted }: Patience, missing: n
     ...listed(notReplayed, 'cannot be replayed: no body, no producer, or an invalid id'),
     ...(missing > 0 ? [`${counted(missing, 'entry', 'entries')} not found`] : []),
   ];
-  printResult(session, { ...rows, missing }, `${lines.join('\n')}\n`);
+  printResult(session, rows, `${lines.join('\n')}\n`);
   const onQueue = `${counted(waiting, 'event')} on the queue will land`;
   if (deserted) tell(`no consumer is running: ${onQueue} once one starts`);
   else if (stopped.aborted) tell(`interrupted; ${onQueue}; run again for the rest`);

@@ -60,7 +60,8 @@ export async function eraseTraces({ warehouse, tell }: Session): Promise<void> {
   if (rest !== undefined) tell(rest);
 }
 
-const LINE_CHARACTERS_MAX = 400;
+/** The rest of a long selection, which the line on standard error leaves out. */
+const CUT = /(?<=^.{400}).+/su;
 
 /** Number of changed rows, entries or events. */
 export interface Tally {
@@ -86,12 +87,9 @@ export async function audited<T>(
   try {
     return await change(tally);
   } finally {
-    const line = what.trimEnd().replaceAll('\n', ' ');
-    const shown = line.length > LINE_CHARACTERS_MAX ? `${line.slice(0, LINE_CHARACTERS_MAX)}…` : line;
-    session.tell(
-      `audit: ${timeText(record.atMs)} ${printable(record.actor)} ${command} ${printable(shown)}: ` +
-        `${countText(tally.changed)} changed`,
-    );
+    const line = printable(what.trimEnd().replaceAll('\n', ' ').replace(CUT, '…'));
+    const done = `${countText(tally.changed)} changed`;
+    session.tell(`audit: ${timeText(record.atMs)} ${printable(record.actor)} ${command} ${line}: ${done}`);
     await session.warehouse.audit({ ...record, changed: tally.changed });
   }
 }

@@ -7,7 +7,7 @@ import { isEntryBefore, QueueFailed, type QueuedCopy, type QueuedStream } from '
 import { messageOf } from '../process/message-of.ts';
 import { printable } from '../process/printable.ts';
 import { matchesParts } from '../process/wildcard.ts';
-import { bodyText, bytesJson } from './event.ts';
+import { bodyText, json } from './event.ts';
 import { answersOf, audited, printResult, type Session, type Tally } from './session.ts';
 import { bytesText, counted, timeText } from './terminal.ts';
 
@@ -29,15 +29,12 @@ export interface Tailing {
   readonly bodies: boolean;
 }
 
-interface Event extends QueuedCopy {
-  readonly type: string | undefined;
-}
+type Event = QueuedCopy & { readonly type: string | undefined };
 
 export function tailEvents(session: Session, tailing: Tailing): Promise<boolean> {
   if (!tailing.bodies) return tail(session, tailing, { changed: 0 });
-  const { type, producer } = tailing;
-  const patterns = Object.entries({ type, producer }).filter(([, pattern]) => pattern !== undefined);
-  const what = ['--bodies', ...patterns.map(([name, pattern]) => `--${name} ${pattern}`)].join(' ');
+  const patterns = (['type', 'producer'] as const).filter((name) => tailing[name] !== undefined);
+  const what = ['--bodies', ...patterns.map((name) => `--${name} ${tailing[name]}`)].join(' ');
   return audited(session, 'tail', what, (tally) => tail(session, tailing, tally));
 }
 
@@ -46,7 +43,6 @@ async function tail(session: Session, tailing: Tailing, tally: Tally): Promise<b
   const { last = 0, follow } = tailing;
   const readings = queue.streams.map((stream) => readingOf(session, stream, tailing));
   const { found, failures } = await answersOf(readings.map((reading) => reading.begin(last)));
-  if (follow) for (const failure of failures) session.tell(messageOf(failure));
   let isRead = await show(session, tailing, inOrder(found).slice(-last), tally);
   while (follow && isRead && !stopped.aborted) {
     await clock.sleep(INTERVAL_MS, stopped);
@@ -65,8 +61,7 @@ function readingOf({ clock, stopped, tell }: Session, stream: QueuedStream, tail
   /** Number of entries added to the stream up to `at`. */
   let added = 0;
   let fullReads = 0;
-  /** True until `begin` has succeeded, because `tail` reports its failure. */
-  let isAway = true;
+  let isAway = false;
 
   async function skip() {
     const end = await stream.end();
@@ -79,22 +74,21 @@ function readingOf({ clock, stopped, tell }: Session, stream: QueuedStream, tail
     const { entry: end, length } = await skip();
     let found: readonly Event[] = [];
     let searched = 0;
-    const isOver = (): boolean => searched >= SEARCHED_MAX || stopped.aborted;
     let fromMs = count > 0 && length > 0 ? timeOf(end) : 0;
-    for (let windowMs = WINDOW_FIRST_MS; found.length < count && fromMs > 0 && !isOver(); windowMs *= WINDOW_GROWTH) {
+    for (let windowMs = WINDOW_FIRST_MS; found.length < count && fromMs > 0; windowMs *= WINDOW_GROWTH) {
       fromMs = length <= count ? 0 : Math.max(0, timeOf(end) - windowMs);
       found = [];
-      for (let from = `${fromMs}-0`, more = true; more && !isOver();) {
+      for (let from = `${fromMs}-0`; isEntryBefore(from, end);) {
+        if (searched >= SEARCHED_MAX || stopped.aborted) return found;
         await clock.sleep(INTERVAL_MS, stopped);
-        const { entries, full } = await stream.after(from);
+        const { entries } = await stream.after(from);
         searched += entries.length;
-        found = [...found, ...matching(entries, tailing)].slice(-count);
-        from = entries.at(-1)?.entry ?? from;
-        more = full && isEntryBefore(from, end);
+        const existing = entries.filter(({ entry }) => !isEntryBefore(end, entry));
+        found = [...found, ...matching(existing, tailing)].slice(-count);
+        from = entries.at(-1)?.entry ?? end;
       }
     }
-    isAway = false;
-    return found.filter(({ entry }) => !isEntryBefore(end, entry));
+    return found;
   }
 
   async function next(): Promise<readonly Event[]> {
@@ -112,15 +106,11 @@ function readingOf({ clock, stopped, tell }: Session, stream: QueuedStream, tail
 
   /** Returns the next events. Never rejects: an unavailable stream is reported once. */
   async function more(): Promise<readonly Event[]> {
-    try {
-      const events = await next();
-      isAway = false;
-      return events;
-    } catch (cause) {
+    const events = await next().catch((cause: unknown) => {
       if (!isAway) tell(messageOf(cause));
-      isAway = true;
-      return [];
-    }
+    });
+    isAway = events === undefined;
+    return events ?? [];
   }
 
   return { begin, more };
@@ -136,7 +126,7 @@ function show(session: Session, { bodies }: Tailing, events: readonly Event[], t
   for (const { stream, entry, producer, type, id, body } of events) {
     tally.changed += 1;
     const time = timeText(timeOf(entry));
-    const value = { time, stream, entry, producer, type, id, bytes: body.length, ...(bodies ? bytesJson(body) : {}) };
+    const value = { time, stream, entry, producer, type, id, bytes: body.length, ...(bodies && json({ body })) };
     const cells = [time, ...[producer, type, id].map((name) => printable(name ?? '-')), bytesText(body.length)];
     printResult(session, value, `${cells.join('  ')}\n${bodies ? `${bodyText(body)}\n` : ''}`);
   }

@@ -40,6 +40,8 @@ describe('tail', () => {
   }
 
   it('shows the last events, the newest last, and exits', async (t) => {
+    const none = await admin.run(t, 'tail -n 3');
+    assert.deepEqual([none.code, none.out], [0, ''], 'there is no stream yet');
     for (let at = 1; at <= 30; at += 1) await add(`${at * 100_000}-0`, 'shop', `order-${at}`, 'order.paid');
     const { code, out } = await admin.run(t, 'tail -n 3');
     assert.equal(code, 0);
