@@ -2,7 +2,8 @@
 import type { Socket } from 'node:net';
 import type { Timer } from '../process/clock.ts';
 import { overBudget, overLimit, victimOf } from './connection-room.ts';
-import { Connection, type Host } from './connection.ts';
+import type { Host } from './connection.ts';
+import { HttpConnection } from './fast-path.ts';
 import { takeProxyHeader } from './proxy-header.ts';
 import { Turns } from './turns.ts';
 
@@ -27,10 +28,10 @@ const CHECK_INTERVAL_MS = 100;
 
 export class Arrivals<T> {
   readonly #host: Host<T>;
-  readonly #begin: (connection: Connection<T>) => void;
+  readonly #begin: (connection: HttpConnection<T>) => void;
   readonly #awaitsHello: boolean;
   /** All connections, the oldest first, by their ends. */
-  readonly #byEnds = new Map<string, Connection<T>>();
+  readonly #byEnds = new Map<string, HttpConnection<T>>();
   readonly #handshakes: Turns;
   #checks: Timer | undefined;
   /** Idle connections are closed from this time on. */
@@ -39,7 +40,7 @@ export class Arrivals<T> {
   #handshakesMs = 0;
 
   /** `begin` is called with each connection that may go on; in TLS, once the client has sent its first bytes. */
-  constructor(host: Host<T>, awaitsHello: boolean, begin: (connection: Connection<T>) => void) {
+  constructor(host: Host<T>, awaitsHello: boolean, begin: (connection: HttpConnection<T>) => void) {
     this.#host = host;
     this.#awaitsHello = awaitsHello;
     this.#begin = begin;
@@ -47,12 +48,12 @@ export class Arrivals<T> {
   }
 
   /** Returns the connection with a TCP connection or with the TLS connection above it. */
-  of(socket: Socket): Connection<T> | undefined {
+  of(socket: Socket): HttpConnection<T> | undefined {
     return this.#byEnds.get(endsOf(socket));
   }
 
   /** The connections that are not being destroyed, the oldest first. */
-  get all(): Connection<T>[] {
+  get all(): HttpConnection<T>[] {
     return [...this.#byEnds.values()].filter(({ socket, tcp }) => !socket.destroyed && !tcp.destroyed);
   }
 
@@ -87,7 +88,7 @@ export class Arrivals<T> {
       handlers.connectionFailure('proxy_source', address);
       return void tcp.destroy();
     }
-    const connection = new Connection(tcp, address, this.#host);
+    const connection = new HttpConnection(tcp, address, this.#host);
     const ends = endsOf(tcp);
     this.#byEnds.set(ends, connection);
     this.#checks ??= this.#host.clock.every(CHECK_INTERVAL_MS, () => this.#check());
@@ -113,7 +114,7 @@ export class Arrivals<T> {
   }
 
   /** A handshake begins once the client has sent its first bytes, in its address's turn. */
-  #goOn(connection: Connection<T>): void {
+  #goOn(connection: HttpConnection<T>): void {
     const { tcp, address } = connection;
     if (tcp.destroyed) return;
     if (!this.#awaitsHello) return this.#begin(connection);

@@ -122,20 +122,20 @@ export interface HeldLimits {
   readonly bytesInFlight: () => number;
 }
 
-export interface Holder {
-  heldBytes(): number;
-  /** The producer; empty for an unauthenticated client. */
-  readonly holder: string;
-}
-
 const UNAUTHENTICATED_BYTES_MAX = 8 << 20;
 
 // Fact: a limit for each connection does not limit their sum, and thousands of connections may hold 64 KB each.
 // Choice: a budget for each producer, one for all producers, which includes the events in flight, and one for all
 // unauthenticated clients. Above a budget, the connection that holds the most of it is closed. A new connection counts
 // as unauthenticated, so producers that use up their budget close none.
-/** Returns the connections to close because they hold too much unhandled input and unread answers. */
-export function overBudget<C extends Holder>(connections: readonly C[], limits: HeldLimits): C[] {
+/**
+ * Returns the connections to close because they hold too much unhandled input and unread answers. `holder` is the
+ * producer; it is empty for an unauthenticated client.
+ */
+export function overBudget<C extends { heldBytes(): number; readonly holder: string }>(
+  connections: readonly C[],
+  limits: HeldLimits,
+): C[] {
   const { producerBytesMax, totalBytesMax, bytesInFlight } = limits;
   const held = connections
     .filter((place) => place.heldBytes() > 0)

@@ -1,4 +1,4 @@
-// One connection of a client: who the client is, what reads its requests, and how it closes.
+// One connection of a client: who the client is, its time limits, and how it closes. fast-path.ts reads its requests.
 //
 // Invariants: nothing is written after an answer that closes the connection, and nothing is read. A client that is
 // still sending gets the time to read that answer.
@@ -6,7 +6,7 @@ import type { X509Certificate } from 'node:crypto';
 import type { Socket } from 'node:net';
 import { TLSSocket } from 'node:tls';
 import type { Clock } from '../process/clock.ts';
-import type { Holder, Place, ServerLimits } from './connection-room.ts';
+import type { Place, ServerLimits } from './connection-room.ts';
 import type { HttpRequest, ProtocolFault } from './request.ts';
 import { closingTail } from './respond.ts';
 import type { Turns } from './turns.ts';
@@ -57,22 +57,9 @@ export interface Host<T> {
   readonly keepAliveTail: (epochMs: number) => string;
   readonly limits: ServerLimits;
   readonly handlers: ServerHandlers<T>;
-}
-
-/** The part that reads requests. */
-export interface Reader {
-  /** True if a request waits for its answer. */
-  readonly owesAnswer: boolean;
-  /** True if part of a request has arrived. */
-  readonly isArriving: boolean;
-  /** Bytes that are held outside of the socket's streams. */
-  readonly heldBytes: number;
-  /** Called a few times a second. */
-  check(nowMs: number): void;
-  /** Called at the end of a turn in which the connection was woken. */
-  flush(): void;
-  /** Stops reading, because the last answer has been made. */
-  stop(): void;
+  readonly hasFastPath: boolean;
+  /** Passes a connection to node:http. Returns node's listener for data, which is not called otherwise. */
+  readonly adopt: (socket: Socket) => (bytes: Buffer) => void;
 }
 
 /** The phases of a connection, in order. */
@@ -88,7 +75,7 @@ const PIECE_BYTES = 256;
 /** Length of a TLS record without its content. */
 const RECORD_BYTES = 22;
 
-export class Connection<T> implements Place, Holder {
+export abstract class Connection<T> implements Place {
   readonly tcp: Socket;
   /** The TLS connection above `tcp`; the same as `tcp` in plain HTTP, and until the handshake is done. */
   socket: Socket;
@@ -101,8 +88,6 @@ export class Connection<T> implements Place, Holder {
   hasOneAnswer = true;
   /** Why the connection was closed, or has no TLS. */
   failure: ConnectionFailure | undefined;
-  /** Set when the connection is open. */
-  declare reader: Reader;
   /** True if the connection closes after the answers that it owes. No further request may be handled. */
   isRetiring = false;
   phase: Phase = 'hello';
@@ -126,6 +111,19 @@ export class Connection<T> implements Place, Holder {
     this.enter('hello', host.limits.handshakeTimeoutMs);
     tcp.on('error', ignore); // A 'close' event follows.
   }
+
+  /** True if a request waits for its answer. */
+  protected abstract get owesAnswer(): boolean;
+  /** True if part of a request has arrived. */
+  abstract get isArriving(): boolean;
+  /** Bytes that are held outside of the socket's streams. */
+  protected abstract get heldOutside(): number;
+  /** Called a few times a second. */
+  protected abstract checkReading(nowMs: number): void;
+  /** Called at the end of a turn in which the connection was woken. */
+  protected abstract flush(): void;
+  /** Called when the last answer has been made. */
+  protected abstract stopReading(): void;
 
   /** Begins a phase, which may last for `limitMs`. */
   enter(phase: Phase, limitMs = Infinity): void {
@@ -170,8 +168,7 @@ export class Connection<T> implements Place, Holder {
     return this.producer ?? (this.hasOneAnswer ? '' : 'authenticated');
   }
   get isIdle(): boolean {
-    if (this.phase !== 'open' || this.socket.writableLength > 0) return false;
-    return !this.reader.owesAnswer && !this.reader.isArriving;
+    return this.phase === 'open' && this.socket.writableLength === 0 && !this.owesAnswer && !this.isArriving;
   }
   get #idleMs(): number {
     return this.host.limits.idleTimeoutMs + IDLE_SLACK_MS;
@@ -187,8 +184,7 @@ export class Connection<T> implements Place, Holder {
       this.#seenBytes = bytesRead;
       this.#seenTcpBytes = this.tcp.bytesRead;
     }
-    const readerBytes = this.isOpen ? this.reader.heldBytes : 0;
-    return readerBytes + readableLength * this.#memoryPerByte + writableLength;
+    return this.heldOutside + readableLength * this.#memoryPerByte + writableLength;
   }
 
   /** True if the connection closes after the next answer. `isLatest`: nothing has arrived after its request. */
@@ -198,11 +194,11 @@ export class Connection<T> implements Place, Holder {
   }
 
   /** Returns the last lines of an answer's head. */
-  tail(isLast: boolean): string {
+  protected tail(isLast: boolean): string {
     return (isLast ? closingTail : this.host.keepAliveTail)(this.host.clock.epochMs());
   }
 
-  /** Calls the reader's `flush` at the end of this turn. */
+  /** Calls `flush` at the end of this turn. */
   wake(): void {
     if (this.#isAwake) return;
     this.#isAwake = true;
@@ -218,7 +214,7 @@ export class Connection<T> implements Place, Holder {
     }
   }
 
-  bug(cause: unknown): void {
+  protected bug(cause: unknown): void {
     this.socket.destroy();
     this.host.handlers.bug(cause, this);
   }
@@ -230,7 +226,7 @@ export class Connection<T> implements Place, Holder {
   finish(text = ''): void {
     if (this.isClosing) return;
     this.enter('closing', LAST_WRITE_MS);
-    this.reader.stop();
+    this.stopReading();
     const { socket } = this;
     if (socket.destroyed) return;
     if (text !== '') socket.write(text, 'latin1');
@@ -255,19 +251,17 @@ export class Connection<T> implements Place, Holder {
   check(nowMs: number): void {
     if (this.phase === 'open') this.guard(() => this.#checkProgress(nowMs));
     if (nowMs - this.sinceMs < this.#limitMs) return;
-    if (this.phase === 'header') this.fail('proxy_header');
-    else if (!this.isOpen) this.fail('timeout');
+    if (!this.isOpen) this.fail(this.phase === 'header' ? 'proxy_header' : 'timeout');
     else if (this.isIdle) this.finish();
     else this.socket.destroy();
   }
 
   #checkProgress(nowMs: number): void {
-    const { socket, reader } = this;
-    reader.check(nowMs);
-    const isWaiting = socket.writableLength === 0;
-    const hasProgress = socket.bytesWritten !== this.#progress || (isWaiting && reader.owesAnswer);
+    const { socket } = this;
+    this.checkReading(nowMs);
     // Node has a time limit for a request that is arriving.
-    if (this.isClosing || (!hasProgress && !(isWaiting && reader.isArriving))) return;
+    const isServing = socket.writableLength === 0 && (this.owesAnswer || this.isArriving);
+    if (this.isClosing || (!isServing && socket.bytesWritten === this.#progress)) return;
     this.#progress = socket.bytesWritten;
     this.enter('open', this.#idleMs);
   }
@@ -277,7 +271,7 @@ export class Connection<T> implements Place, Holder {
     if (this.isClosing || this.socket.destroyed) return;
     // Without a function for `guard`, which would take 64 bytes of heap per event.
     try {
-      this.reader.flush();
+      this.flush();
     } catch (cause) {
       this.bug(cause);
     }

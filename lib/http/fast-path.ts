@@ -7,8 +7,9 @@
 //
 // Invariants: no byte is lost, and answers are written in the order of their requests. Only the beginning of one
 // plain request is held here; all other unread bytes stay in the socket, which is then paused.
-import type { Connection, Reader } from './connection.ts';
-import type { NodePath } from './node-path.ts';
+import type { Socket } from 'node:net';
+import { Connection } from './connection.ts';
+import { NodePath } from './node-path.ts';
 import { parsedBytes, parsePost, PLAIN_BYTES_MAX, type PlainPost } from './plain-post.ts';
 import { responseText, type Answer } from './respond.ts';
 
@@ -23,73 +24,65 @@ export const SLICE_COST = 4;
 const ANSWER_BYTES = 1_024;
 const NOTHING = Buffer.alloc(0);
 
-export class FastPath<T> implements Reader {
-  readonly #connection: Connection<T>;
-  readonly #adopt: () => NodePath<T>;
+export class HttpConnection<T> extends Connection<T> {
+  /** Set once node:http has the connection. */
+  node: NodePath<T> | undefined;
   /** The beginning of a request. */
   #held: Buffer = NOTHING;
   #pieces = 0;
   #heldSinceMs = 0;
-  /** Requests whose answers have not been written, oldest first. */
+  /** Plain requests whose answers have not been written, oldest first. */
   readonly #owed: PlainPost[] = [];
-  /** The socket is paused in all states but `reading`. `queued`: until a later turn. */
-  #state: 'reading' | 'paused' | 'queued' = 'reading';
+  /** True if reading goes on in a later turn. */
+  #isQueued = false;
   /** True if the rest is for node:http, which has the connection once all answers owed here are written. */
-  #isLeaving: boolean;
-  #node: NodePath<T> | undefined;
+  #isLeaving = false;
   /** True if the client ended its side. */
   #hasEnded = false;
 
-  /** `adopt` passes the connection to node:http. It is called once, without listeners for data. */
-  constructor(connection: Connection<T>, adopt: () => NodePath<T>, isOn: boolean) {
-    this.#connection = connection;
-    this.#adopt = adopt;
-    this.#isLeaving = !isOn;
-    connection.socket.on('data', this.#onData);
-    connection.socket.on('end', this.#onEnd);
+  override open(socket: Socket): void {
+    super.open(socket);
+    this.#isLeaving = !this.host.hasFastPath;
+    socket.on('data', this.#onData);
+    socket.on('end', this.#onEnd);
   }
 
-  get owesAnswer(): boolean {
-    return this.#owed.length > 0 || this.#node?.owesAnswer === true;
+  protected override get owesAnswer(): boolean {
+    return this.#owed.length > 0 || this.node?.owesAnswer === true;
   }
-  get isArriving(): boolean {
-    return this.#held.length > 0 || this.#node?.isArriving === true || this.#connection.socket.readableLength > 0;
+  override get isArriving(): boolean {
+    return this.#held.length > 0 || this.node?.isArriving === true || this.socket.readableLength > 0;
   }
-  get heldBytes(): number {
-    return this.#held.length + ANSWER_BYTES * this.#owed.length + (this.#node?.answerBytes ?? 0);
+  protected override get heldOutside(): number {
+    return this.#held.length + ANSWER_BYTES * this.#owed.length + (this.node?.answerBytes ?? 0);
   }
 
   respond(post: PlainPost, requestId: string, answer: Answer, close: boolean): void {
-    const connection = this.#connection;
-    if (post.response !== undefined || connection.isClosing) return;
+    if (post.response !== undefined || this.isClosing) return;
     const isLatest = this.#owed.at(-1) === post && !this.isArriving;
-    post.closes = close || connection.isLastAnswer(isLatest);
-    connection.isRetiring ||= post.closes;
-    post.response = responseText(requestId, answer, connection.tail(post.closes));
-    connection.wake();
+    post.closes = close || this.isLastAnswer(isLatest);
+    this.isRetiring ||= post.closes;
+    post.response = responseText(requestId, answer, this.tail(post.closes));
+    this.wake();
   }
 
-  check(nowMs: number): void {
+  protected override checkReading(nowMs: number): void {
     if (this.#held.length > 0 && nowMs - this.#heldSinceMs >= WAIT_MS) this.#leave();
   }
 
-  flush(): void {
-    const connection = this.#connection;
-    const { socket } = connection;
+  protected override flush(): void {
+    const { socket } = this;
     if (socket.writableNeedDrain) return;
     this.#writeAnswers();
-    if (connection.isClosing || socket.writableNeedDrain) return;
-    if (!this.owesAnswer && connection.isRetiring) return connection.finish();
-    if (this.#hasEnded && this.#node === undefined && this.#owed.length === 0) return this.#end();
-    if (this.#state !== 'paused' || this.#isFull) return;
-    this.#state = 'reading';
-    socket.resume();
+    if (this.isClosing || socket.writableNeedDrain) return;
+    if (!this.owesAnswer && this.isRetiring) return this.finish();
+    if (this.#hasEnded && this.node === undefined && this.#owed.length === 0) return this.#end();
+    if (!this.#isQueued && !this.#isFull) socket.resume();
   }
 
-  stop(): void {
-    const { socket } = this.#connection;
-    socket.off('data', this.#onData);
-    socket.off('end', this.#onEnd);
+  protected override stopReading(): void {
+    this.socket.off('data', this.#onData);
+    this.socket.off('end', this.#onEnd);
     this.#held = NOTHING;
     this.#owed.length = 0;
   }
@@ -107,33 +100,33 @@ export class FastPath<T> implements Reader {
     for (let post = owed[0]; post?.response !== undefined; post = owed[ready]) {
       text += post.response;
       ready += 1;
-      if (post.closes) return this.#connection.finish(text);
+      if (post.closes) return this.finish(text);
     }
     if (ready === 0) return;
     // Fact: an array gives up its memory if all elements are removed together. Choice: `pop` removes them one by one.
     // Effect: 150 bytes less JavaScript heap per event.
     if (ready < owed.length) owed.splice(0, ready);
     else while (owed.length > 0) owed.pop();
-    this.#connection.socket.write(text, 'latin1');
+    this.socket.write(text, 'latin1');
   }
 
   readonly #onData = (chunk: Buffer): void => {
     try {
       this.#read(this.#held.length === 0 ? chunk : Buffer.concat([this.#held, chunk]));
     } catch (cause) {
-      this.#connection.bug(cause);
+      this.bug(cause);
     }
   };
 
   #read(bytes: Buffer): void {
-    const connection = this.#connection;
-    const { turns, handlers } = connection.host;
+    const { turns, handlers } = this.host;
     this.#held = NOTHING;
-    for (let at = 0; at < bytes.length && !connection.isClosing;) {
-      if (this.#isFull) return this.#pause('paused', bytes.subarray(at));
+    for (let at = 0; at < bytes.length && !this.isClosing;) {
+      if (this.#isFull) return this.#pause(bytes.subarray(at));
       if (!turns.take(this.#isLeaving ? SLICE_COST : 1) && at > 0) {
-        this.#pause('queued', bytes.subarray(at));
-        return turns.later(connection.holder, this.#goOn);
+        this.#pause(bytes.subarray(at));
+        this.#isQueued = true;
+        return turns.later(this.holder, this.#goOn);
       }
       if (this.#isLeaving) {
         at += this.#toNode().read(bytes, at);
@@ -146,37 +139,34 @@ export class FastPath<T> implements Reader {
       else {
         at += parsedBytes;
         this.#owed.push(post);
-        handlers.request(connection, post);
+        handlers.request(this, post);
       }
     }
   }
 
   readonly #goOn = (): void => {
-    this.#state = 'paused';
-    if (!this.#connection.isClosing) this.#connection.guard(() => this.flush());
+    this.#isQueued = false;
+    this.wake();
   };
 
   /** True if nothing may be read before an answer has been written or a body is wanted. */
   get #isFull(): boolean {
-    const { hasOneAnswer, isRetiring, socket } = this.#connection;
-    if (this.#node !== undefined) return !this.#node.mayRead;
-    if (isRetiring || socket.writableNeedDrain) return true;
-    return this.#owed.length >= (hasOneAnswer || this.#isLeaving ? 1 : OWED_MAX);
+    if (this.node !== undefined) return !this.node.mayRead;
+    if (this.isRetiring || this.socket.writableNeedDrain) return true;
+    return this.#owed.length >= (this.hasOneAnswer || this.#isLeaving ? 1 : OWED_MAX);
   }
 
-  #pause(state: 'paused' | 'queued', rest: Buffer): void {
-    const { socket } = this.#connection;
-    this.#state = state;
-    socket.pause();
+  #pause(rest: Buffer): void {
+    this.socket.pause();
     // A stream does not end before all of its bytes are read, so the end of the input waits, too.
-    if (rest.length > 0) socket.unshift(rest);
+    if (rest.length > 0) this.socket.unshift(rest);
   }
 
   /** Keeps the beginning of a request. A copy, so that the memory of the whole chunk can be freed. */
   #hold(bytes: Buffer, at: number): void {
     this.#held = at === 0 ? bytes : Buffer.from(bytes.subarray(at));
     this.#pieces += 1;
-    if (this.#pieces === 1) this.#heldSinceMs = this.#connection.host.clock.ms();
+    if (this.#pieces === 1) this.#heldSinceMs = this.host.clock.ms();
     if (this.#pieces >= PIECES_MAX || this.#held.length >= PLAIN_BYTES_MAX) this.#leave();
   }
 
@@ -184,35 +174,33 @@ export class FastPath<T> implements Reader {
   #leave(): void {
     this.#isLeaving = true;
     if (!this.#hasEnded) {
-      this.#pause('paused', this.#held);
+      this.#pause(this.#held);
       this.#held = NOTHING;
     }
-    this.#connection.wake();
+    this.wake();
   }
 
   #toNode(): NodePath<T> {
-    if (this.#node !== undefined) return this.#node;
-    const { socket } = this.#connection;
-    socket.off('data', this.#onData);
-    this.#node = this.#adopt();
-    socket.on('data', this.#onData);
-    return this.#node;
+    if (this.node !== undefined) return this.node;
+    this.socket.off('data', this.#onData);
+    this.node = new NodePath(this, this.host.adopt(this.socket));
+    this.socket.on('data', this.#onData);
+    return this.node;
   }
 
   readonly #onEnd = (): void => {
     this.#hasEnded = true;
-    if (this.#node === undefined) this.#connection.wake();
-    else this.#connection.guard(() => this.#node?.end());
+    if (this.node === undefined) this.wake();
+    else this.guard(() => this.node?.end());
   };
 
   /** The client has ended its side, and all answers are written. */
   #end(): void {
-    if (this.#held.length === 0) return this.#connection.finish();
-    const node = this.#toNode();
+    if (this.#held.length === 0) return this.finish();
     // Nothing can be put back into a stream that has ended. The rest is less than one request.
-    node.pass(this.#held);
+    this.#toNode().pass(this.#held);
     this.#held = NOTHING;
     // Node's listener for the end has missed it.
-    this.#connection.socket.emit('end');
+    this.socket.emit('end');
   }
 }

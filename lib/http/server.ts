@@ -17,9 +17,9 @@ import type { SecureContextOptions } from 'node:tls';
 import type { ClockAndRandom } from '../process/clock.ts';
 import { Arrivals } from './arrivals.ts';
 import { handshakeReason, type Connection, type Host, type ServerHandlers } from './connection.ts';
-import { FastPath, SLICE_COST } from './fast-path.ts';
+import { SLICE_COST } from './fast-path.ts';
 import type { ServerLimits } from './connection-room.ts';
-import { faultOf, NodePath } from './node-path.ts';
+import { faultOf, type NodePath } from './node-path.ts';
 import { headTail } from './respond.ts';
 import { Turns } from './turns.ts';
 
@@ -44,10 +44,6 @@ const TLS_OPTIONS = {
 export class HttpServer<T> {
   readonly #server: HttpsServer;
   readonly #host: Host<T>;
-  /** Node's own listener for connections on which requests may arrive. */
-  readonly #adopt: (socket: Socket) => void;
-  readonly #hasFastPath: boolean;
-  readonly #nodePaths = new WeakMap<Socket, NodePath<T>>();
   readonly #arrivals: Arrivals<T>;
   readonly #system: ClockAndRandom;
 
@@ -64,8 +60,8 @@ export class HttpServer<T> {
     const server = createServer(tls, limits);
     this.#server = server;
     const beginHandshake = takeListener<Socket>(server, 'connection');
-    this.#adopt = isTls ? takeListener(server, 'secureConnection') : beginHandshake;
-    this.#hasFastPath = isTls && limits.httpReader === 'own';
+    // Node's own listener for connections on which requests may arrive.
+    const adopt = isTls ? takeListener<Socket>(server, 'secureConnection') : beginHandshake;
     const idleS = Math.floor(limits.idleTimeoutMs / 1000);
     this.#host = {
       clock,
@@ -73,10 +69,15 @@ export class HttpServer<T> {
       keepAliveTail: headTail(`Connection: keep-alive\r\nKeep-Alive: timeout=${idleS}`),
       limits,
       handlers,
+      hasFastPath: isTls && limits.httpReader === 'own',
+      adopt: (socket) => {
+        adopt(socket);
+        return takeListener(socket, 'data');
+      },
     };
     this.#arrivals = new Arrivals(this.#host, isTls, (connection) => {
       if (isTls) beginHandshake(connection.tcp);
-      else this.#open(connection, connection.tcp);
+      else connection.open(connection.tcp);
     });
     server.on('connection', (tcp: Socket) => this.#arrivals.arrive(tcp));
     if (isTls) this.#listenForTls();
@@ -118,7 +119,7 @@ export class HttpServer<T> {
   #listenForRequests(): void {
     const server = this.#server;
     // `undefined` in a handshake: see `tlsClientError`.
-    const nodePathOf = (socket: Duplex): NodePath<T> | undefined => this.#nodePaths.get(socket as Socket);
+    const nodePathOf = (socket: Duplex): NodePath<T> | undefined => this.#arrivals.of(socket as Socket)?.node;
     // Without these listeners, node would answer on its own, without a problem body and without X-Request-Id.
     for (const event of ['request', 'checkContinue', 'checkExpectation'])
       server.on(event, (message: IncomingMessage, response: ServerResponse) =>
@@ -135,7 +136,7 @@ export class HttpServer<T> {
       const connection = this.#arrivals.of(socket);
       if (connection?.phase !== 'handshake') return void socket.destroy();
       socket.allowHalfOpen = true; // Not earlier: a handshake must fail if the client ends its side.
-      this.#open(connection, socket);
+      connection.open(socket);
     });
     this.#server.on('tlsClientError', (error: NodeJS.ErrnoException, socket) => {
       const connection = this.#arrivals.of(socket);
@@ -146,17 +147,6 @@ export class HttpServer<T> {
         connection.tcp.end(this.#host.handlers.plainHttp(), 'latin1', () => connection.tcp.destroy());
       else socket.destroy();
     });
-  }
-
-  #open(connection: Connection<T>, socket: Socket): void {
-    connection.open(socket);
-    const adopt = (): NodePath<T> => {
-      this.#adopt(socket);
-      const nodePath = new NodePath(connection, takeListener(socket, 'data'));
-      this.#nodePaths.set(socket, nodePath);
-      return nodePath;
-    };
-    connection.reader = new FastPath(connection, adopt, this.#hasFastPath);
   }
 }
 
