@@ -7,12 +7,7 @@ import { readGatewayConfig, type GatewayConfig } from '../lib/gateway/config.ts'
 import { PartitionedQueue } from '../lib/ingest/partitioned-queue.ts';
 import type { Queue } from '../lib/ingest/queue.ts';
 import { isDispatcher } from '../lib/process/queue-uri.ts';
-import {
-  acceptingStreams,
-  inspectGatewayQueue,
-  startQueue,
-  type AcceptingStream,
-} from '../lib/redis/accept/open-queue.ts';
+import { acceptingStreams, inspectGatewayQueue, startQueue } from '../lib/redis/accept/open-queue.ts';
 import { STREAM } from '../lib/redis/stream/layout.ts';
 import { statusPages } from '../lib/telemetry/status-page.ts';
 import { startTracing } from '../lib/telemetry/tracing.ts';
@@ -113,13 +108,10 @@ async function run(config: GatewayConfig, log: Log, onStop: OnStop): Promise<voi
 }
 
 /** Combines the streams into one queue. With a dispatcher URI, events whose stream is unavailable are shed. */
-function oneQueue(uri: string, streams: readonly AcceptingStream[]): Queue {
-  const [first, ...others] = streams.map(({ queue }) => queue);
+function oneQueue(uri: string, queues: readonly Queue[]): Queue {
+  const [first, ...others] = queues;
   if (first !== undefined && others.length === 0) return first;
-  return new PartitionedQueue(
-    streams.map(({ queue }) => queue),
-    isDispatcher(uri) ? 'shed' : 'unavailable',
-  );
+  return new PartitionedQueue(queues, isDispatcher(uri) ? 'shed' : 'unavailable');
 }
 
 function queueOptions(config: GatewayConfig, log: Log) {

@@ -6,7 +6,7 @@ import { readFileSync } from 'node:fs';
 import { promisify } from 'node:util';
 import type { Queue } from '../../lib/ingest/queue.ts';
 import { createLog } from '../../lib/process/log.ts';
-import { acceptingStreams } from '../../lib/redis/accept/open-queue.ts';
+import { acceptingStreams, startQueue } from '../../lib/redis/accept/open-queue.ts';
 import { PartitionedQueue } from '../../lib/ingest/partitioned-queue.ts';
 import { Recorded, submitAll } from '../contract/queue.ts';
 import { Program } from '../support/program.ts';
@@ -52,20 +52,10 @@ async function openQueue({ uri, partitions = 1 }: Topology): Promise<{ queue: Qu
     durability: { level: 'warn', replicas: 0 },
     log: LOG,
   });
-  const close = async (): Promise<void> => void (await Promise.all(parts.map(({ queue }) => queue.close())));
+  const close = async (): Promise<void> => void (await Promise.all(parts.map((part) => part.close())));
   atEnd(close);
-  for (const { connection } of parts) connection.open();
-  await eventually('every partition takes events', async () => {
-    for (const { connection, queue } of parts) if (!connection.ready || !(await queue.probe()).available) return false;
-    return true;
-  });
-  return {
-    queue: new PartitionedQueue(
-      parts.map(({ queue }) => queue),
-      'unavailable',
-    ),
-    close,
-  };
+  await startQueue(uri, parts, SYSTEM.clock, 20_000);
+  return { queue: new PartitionedQueue(parts, 'unavailable'), close };
 }
 
 function describeAdmin(topologyName: string, open: () => Promise<Topology>, tags: string[] = []): void {

@@ -107,7 +107,7 @@ describe('the states of a connection', () => {
     const clock = new VirtualClock();
     const lost: string[] = [];
     let readied = 0;
-    const connection = new RedisConnection({ clock, random: SYSTEM.random, uri, name: 'test', log });
+    const connection = new RedisConnection({ clock, uri, name: 'test', log });
     t.after(() => connection.close());
     connection.tell({ ...listener, onReady: () => (readied += 1), onLost: (reason) => lost.push(reason) });
     const ready = (): Promise<unknown> => eventually('it is ready', () => connection.ready);

@@ -86,12 +86,9 @@ describe('a queue of several partitions', () => {
     const limits = { enqueueTimeoutMs: 10_000, bodyBytesMax: 1_000 };
     const durability = { level: 'warn', replicas: 0 } as const;
     const parts = acceptingStreams({ ...SYSTEM, log: QUIET_LOG, uri, partitions: 2, limits, durability });
-    atEnd(async () => void (await Promise.all(parts.map(({ queue }) => queue.close()))));
+    atEnd(async () => void (await Promise.all(parts.map((part) => part.close()))));
     await startQueue(uri, parts, SYSTEM.clock, 10_000);
-    const queue = new PartitionedQueue(
-      parts.map((part) => part.queue),
-      'unavailable',
-    );
+    const queue = new PartitionedQueue(parts, 'unavailable');
     const events = Array.from({ length: 20 }, (_, at) => new Recorded(`turn-${at}`));
     assert.equal(new Set(events.map(({ id }) => partitionOf(id, 2))).size, 2);
     const { mock } = t.mock.method(Socket.prototype, 'write');

@@ -159,7 +159,7 @@ describe('the durability of a server', () => {
 
   it('refuses a server that rewrites its append-only file, unless it was seen without a rewrite before', async () => {
     const redis = await TestRedis.start();
-    const durability = new DurabilityCheck({ level: 'require', replicas: 0, log: QUIET_LOG });
+    const durability = new DurabilityCheck('require', 0, QUIET_LOG);
     const inspected = (): Promise<void> => askedOf(redis, (server) => durability.check(server));
     const rewriting = async (): Promise<boolean> => aofRewrite(await infoOf(redis)) !== undefined;
     for (let at = 0; at < 10; at += 1) await redis.command('SET', `key-${at}`, 'x');
@@ -193,7 +193,7 @@ describe('the durability of a server', () => {
     await eventually('it begins its first file', async () => aofRewrite(await infoOf(replica)) !== undefined);
     await eventually('it has what the master has', async () => (await replica.command('DBSIZE')) === 10);
     await replica.command('REPLICAOF', 'NO', 'ONE');
-    const durability = new DurabilityCheck({ level: 'require', replicas: 0, log: QUIET_LOG });
+    const durability = new DurabilityCheck('require', 0, QUIET_LOG);
     await assert.rejects(
       askedOf(replica, (server) => durability.check(server)),
       { name: 'QueueRefusal', message: /promoted before its first append-only file was written/ },
@@ -204,7 +204,7 @@ describe('the durability of a server', () => {
   it('reports no fault while a server loads its data, because it is not a master yet', async () => {
     const loading = new RedisError('LOADING Redis is loading the dataset in memory');
     const server: Server = { send: () => Promise.reject(loading) };
-    const durability = new DurabilityCheck({ level: 'warn', replicas: 1, log: QUIET_LOG });
+    const durability = new DurabilityCheck('warn', 1, QUIET_LOG);
     await assert.rejects(durability.check(server), loading);
     await assert.rejects(assertMaster(server), loading);
     assert.equal(isNotMaster(loading), true);

@@ -25,16 +25,8 @@ export interface StreamsOptions extends ClockAndRandom {
   };
 }
 
-const NAME = 'ingest-gateway';
-
-/** The accepting side of one stream. The caller opens the connection. */
-export interface AcceptingStream {
-  readonly connection: RedisConnection;
-  readonly queue: StreamQueue;
-}
-
-/** Returns the streams in partition order. `makes`: see QueuePartition. */
-export function acceptingStreams(options: StreamsOptions, makes = true): readonly AcceptingStream[] {
+/** Returns the queue of each stream, in partition order. `makes`: see QueuePartition. */
+export function acceptingStreams(options: StreamsOptions, makes = true): readonly StreamQueue[] {
   const { uri, partitions, limits, durability, observer, clock, random } = options;
   const { enqueueTimeoutMs, bodyBytesMax: accepts } = limits;
   const parts = queuePartitions(uri, partitions, { clock, random, accepts, makes });
@@ -42,21 +34,17 @@ export function acceptingStreams(options: StreamsOptions, makes = true): readonl
   const shared = sharedClients();
   return parts.map((part, at) => {
     const log = alone ? options.log : options.log.child({ partition: at });
-    const about = { uri: part.uri, name: NAME, log, clock, random };
-    const connect = (connection: string): RedisConnection =>
-      new RedisConnection({ ...about, log: log.child({ connection }) });
-    const connection = new RedisConnection(about, shared);
-    const length = durability.replicas === 0 ? 0 : CONNECTIONS;
-    const queue = new StreamQueue({
-      clock,
-      log,
-      part,
-      connection,
-      enqueueTimeoutMs,
-      durability: { ...durability, connections: Array.from({ length }, (_, n) => connect(`writing-${n}`)) },
+    const about = { uri: part.uri, name: 'ingest-gateway', log, clock };
+    const connections = Array.from(
+      { length: durability.replicas === 0 ? 0 : CONNECTIONS },
+      (_, n) => new RedisConnection({ ...about, log: log.child({ connection: `writing-${n}` }) }),
+    );
+    return new StreamQueue({
+      ...{ clock, log, part, enqueueTimeoutMs },
+      connection: new RedisConnection(about, shared),
+      durability: { ...durability, connections },
       observer: { ...observer, onReport: (report) => observer?.onReport?.(report, String(at)) },
     });
-    return { connection, queue };
   });
 }
 
@@ -65,25 +53,18 @@ const LOOK_MS = 25;
 /** Waits until every stream accepts events, or after `timeoutMs` at least one. Rejects with a StartFailure. */
 export async function startQueue(
   uri: string,
-  streams: readonly AcceptingStream[],
+  queues: readonly StreamQueue[],
   clock: Clock,
   timeoutMs: number,
 ): Promise<void> {
   let refusal: QueueRefusal | undefined;
-  for (const { connection } of streams) {
-    connection.tell({ onRefused: (cause) => (refusal ??= cause) });
-    connection.open();
-  }
+  for (const queue of queues) queue.open((cause) => (refusal ??= cause));
   for (const deadline = clock.ms() + timeoutMs; ; await clock.sleep(LOOK_MS)) {
-    const states = await Promise.all(
-      streams.map(async ({ connection, queue }) =>
-        connection.ready ? await queue.probe() : { available: false as const, reason: connection.lastError },
-      ),
-    );
+    const states = await Promise.all(queues.map((queue) => queue.probe()));
     if (states.every(({ available }) => available)) return;
     if (refusal !== undefined) throw queueFailure(uri, refusal);
     // A rewrite of the append-only file may take minutes. Meanwhile, the gateway listens but is not ready.
-    if (streams.every(({ queue }, at) => states[at]?.available === true || queue.awaitsRewrite)) return;
+    if (queues.every((queue, at) => states[at]?.available === true || queue.awaitsRewrite)) return;
     if (clock.ms() <= deadline) continue;
     if (states.some(({ available }) => available)) return;
     const [why = ''] = states.map((state) => (state.available ? '' : state.reason));
@@ -95,12 +76,12 @@ export async function startQueue(
 export async function inspectGatewayQueue(options: StreamsOptions, timeoutMs: number): Promise<string> {
   const { uri, partitions, clock, random } = options;
   const about = await inspectQueue({ uri, partitions, program: 'gateway' }, { clock, random });
-  const streams = acceptingStreams(options, false);
+  const queues = acceptingStreams(options, false);
   try {
-    await startQueue(uri, streams, clock, timeoutMs);
-    const awaits = streams.some(({ queue }) => queue.awaitsRewrite);
+    await startQueue(uri, queues, clock, timeoutMs);
+    const awaits = queues.some((queue) => queue.awaitsRewrite);
     return `${about}, takes events${awaits ? ' once its append-only file has been rewritten' : ''}`;
   } finally {
-    await Promise.all(streams.map(({ queue }) => queue.close()));
+    await Promise.all(queues.map((queue) => queue.close()));
   }
 }

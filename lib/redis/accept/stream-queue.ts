@@ -31,7 +31,7 @@ import type { QueuePartition } from '../stream/queue-partitions.ts';
 import { assertRights } from '../stream/rights.ts';
 import { StreamTrimmer } from '../stream/stream-trimmer.ts';
 import { withTimeout } from '../wire/deadline.ts';
-import { NoAnswer, RedisError } from '../wire/errors.ts';
+import { NoAnswer, type QueueRefusal, RedisError } from '../wire/errors.ts';
 import type { Argument, RedisValue, Server } from '../wire/values.ts';
 import { CallDeadlines, endOfCall, settleAll, type Call } from './calls.ts';
 import { packEvents } from './packed-events.ts';
@@ -75,7 +75,7 @@ export class StreamQueue implements Queue {
   /** The enqueue timeout, but at least PROBE_TIMEOUT_MS and at most STALL_MAX_MS. */
   readonly #probeTimeoutMs: number;
   readonly #log: Log;
-  readonly #onCall: (seconds: number, events: number) => void;
+  readonly #onCall: QueueObserver['onCall'];
   readonly #stream: string;
   /** In milliseconds, as an argument of scripts. */
   readonly #retention: string;
@@ -101,12 +101,12 @@ export class StreamQueue implements Queue {
     this.#log = log;
     this.#timeoutMs = options.enqueueTimeoutMs;
     this.#probeTimeoutMs = Math.min(Math.max(PROBE_TIMEOUT_MS, this.#timeoutMs), STALL_MAX_MS);
-    this.#onCall = observer.onCall ?? (() => undefined);
+    this.#onCall = observer.onCall;
     this.#stream = stream;
     this.#retention = String(retentionMs);
     this.#makes = makes;
     this.#identity = new KnownIdentity(stream, clock, part.identify);
-    this.#durability = new DurabilityCheck({ ...durability, log });
+    this.#durability = new DurabilityCheck(durability.level, durability.replicas, log);
     if (durability.replicas > 0) {
       this.#replicated = new ReplicatedSender({ ...durability, stream, timeoutMs: this.#timeoutMs });
       // Opens in parallel with the queue's own connection, because startup has five seconds for all of them.
@@ -138,6 +138,12 @@ export class StreamQueue implements Queue {
         this.#probe.says(reason);
       },
     });
+  }
+
+  /** Connects, and keeps trying. */
+  open(onRefused: (refusal: QueueRefusal) => void): void {
+    this.#connection.tell({ onRefused });
+    this.#connection.open();
   }
 
   submit(submission: Submission): void {
@@ -182,7 +188,7 @@ export class StreamQueue implements Queue {
     if (call.settled) return;
     call.settled = true;
     const { submissions } = call;
-    this.#onCall((this.#clock.ms() - call.sentMs) / 1000, submissions.length);
+    this.#onCall?.((this.#clock.ms() - call.sentMs) / 1000, submissions.length);
     const digits = typeof reply === 'string' ? reply : '';
     if (digits.length !== submissions.length)
       this.#log.error({ events: submissions.length }, 'the queue sent a malformed answer');

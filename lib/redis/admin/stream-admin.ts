@@ -15,7 +15,7 @@ import {
 } from '../../ingest/queue-admin.ts';
 import { type EntryName, REPLICA_LEASE_MS } from '../../ingest/queue.ts';
 import { quarantineRowName } from '../../ingest/warehouse.ts';
-import type { Clock, ClockAndRandom } from '../../process/clock.ts';
+import type { Clock } from '../../process/clock.ts';
 import type { Log } from '../../process/log.ts';
 import { messageOf } from '../../process/message-of.ts';
 import { maskedUri } from '../../process/uri.ts';
@@ -58,22 +58,23 @@ const SCRIPTS = {
   landAgain: new Script('land-again.lua', ...STATE),
 };
 
-interface StreamAdminOptions extends ClockAndRandom {
+interface StreamAdminOptions {
+  readonly clock: Clock;
   readonly part: QueuePartition;
-  readonly label?: string | undefined;
+  /** The prefix of error messages. */
+  readonly prefix?: string;
   readonly log: Log;
   readonly client?: ((uri: string, name: string) => Client) | undefined;
 }
 
-type QueueAdminOptions = Omit<StreamAdminOptions, 'part' | 'label'> &
+type QueueAdminOptions = Omit<StreamAdminOptions, 'part' | 'prefix'> &
   PartitionsOptions & { readonly uri: string; readonly partitions: number };
 
 /** Opens each stream that a queue URI names. `makes: false` is for commands that change nothing. */
 export function queueAdmin({ uri, partitions, ...options }: QueueAdminOptions): QueueAdmin {
   const parts = queuePartitions(uri, partitions, options);
-  const streams = parts.map(
-    (part) => new StreamAdmin({ ...options, part, label: parts.length > 1 ? part.stream : undefined }),
-  );
+  const prefixOf = (part: QueuePartition): string => (parts.length > 1 ? `${part.stream}: ` : '');
+  const streams = parts.map((part) => new StreamAdmin({ ...options, part, prefix: prefixOf(part) }));
   return { place: maskedUri(uri), streams };
 }
 
@@ -81,21 +82,24 @@ export class StreamAdmin implements QueuedStream {
   readonly name: string;
   readonly #clock: Clock;
   readonly #connection: RedisConnection;
-  /** The prefix of error messages if the queue has several streams. */
-  readonly #label: string | undefined;
-  readonly #values: Server = { send: (command) => this.#limited(this.#connection.send(command)) };
-  readonly #bytes: Sender<RedisBytes> = { send: (command) => this.#limited(this.#connection.bytes.send(command)) };
+  readonly #prefix: string;
+  readonly #values: Server = {
+    send: (command) => withTimeout(this.#clock, this.#connection.send(command), ANSWER_TIMEOUT_MS),
+  };
+  readonly #bytes: Sender<RedisBytes> = {
+    send: (command) => withTimeout(this.#clock, this.#connection.bytes.send(command), ANSWER_TIMEOUT_MS),
+  };
   #opening: Promise<void> | undefined;
   readonly #histories = new Histories();
   #identity: QueueIdentity | undefined;
   #unidentified: unknown = new Error('the queue is not identified yet');
 
-  constructor({ part, label, log, client, clock, random }: StreamAdminOptions) {
+  constructor({ part, prefix = '', log, client, clock }: StreamAdminOptions) {
     const { stream, identify, makes, uri } = part;
     this.name = stream;
     this.#clock = clock;
-    this.#label = label;
-    this.#connection = new RedisConnection({ uri, name: 'ingest-admin', log, clock, random }, client);
+    this.#prefix = prefix;
+    this.#connection = new RedisConnection({ uri, name: 'ingest-admin', log, clock }, client);
     const inspect = async (server: Server): Promise<void> => {
       // The metadata may be on an unavailable node. The status of this stream can be shown without it.
       this.#identity = await identify(server).catch((cause: unknown) => {
@@ -238,8 +242,7 @@ export class StreamAdmin implements QueuedStream {
       return await work();
     } catch (cause) {
       if (cause instanceof QueueFailed) throw cause;
-      const message = messageOf(cause);
-      throw new QueueFailed(this.#label === undefined ? message : `${this.#label}: ${message}`, { cause });
+      throw new QueueFailed(this.#prefix + messageOf(cause), { cause });
     }
   }
 
@@ -259,10 +262,6 @@ export class StreamAdmin implements QueuedStream {
         states.push(...((await ask(entries.slice(from, from + STATES_MAX))) as readonly EntryState[]));
       return states;
     });
-  }
-
-  #limited<T>(answer: Promise<T>): Promise<T> {
-    return withTimeout(this.#clock, answer, ANSWER_TIMEOUT_MS);
   }
 
   #run(script: Script, args: readonly Argument[]): Promise<RedisValue> {

@@ -34,23 +34,15 @@ export class EntryReading {
   /** The entry at which the next claim starts; '-' means the first. */
   #claimCursor = '-';
   /** Reads that wait for a reply. */
-  #reads = 0;
-  #nothingErasedMs = Number.NEGATIVE_INFINITY;
+  outstanding = 0;
+  /** When a read found that no event has been erased lately. */
+  nothingErasedMs = Number.NEGATIVE_INFINITY;
   /** The last of this member's own pending entries that was read again. Set only after a lost reply. */
   #againFrom: string | undefined;
 
   constructor(options: EntryReadingOptions) {
     this.#options = options;
     options.connection.tell({ onLost: () => (this.#againFrom = '0') });
-  }
-
-  get isReading(): boolean {
-    return this.#reads > 0;
-  }
-
-  /** When a read found that no event has been erased lately. */
-  get nothingErasedMs(): number {
-    return this.#nothingErasedMs;
   }
 
   /** Needed after a change of servers, because entries in hand cannot be acknowledged on the new server. */
@@ -65,7 +57,7 @@ export class EntryReading {
 
   async read(max: number, idleMs: number, waitMs: number): Promise<readonly Delivery[]> {
     const servers = this.#options.servers();
-    this.#reads += 1;
+    this.outstanding += 1;
     try {
       const deliveries = await this.#read(max, idleMs, waitMs);
       return servers === 0 ? deliveries : deliveries.map((delivery) => ({ ...delivery, servers }));
@@ -74,7 +66,7 @@ export class EntryReading {
       this.#againFrom ??= '0';
       throw cause;
     } finally {
-      this.#reads -= 1;
+      this.outstanding -= 1;
     }
   }
 
@@ -117,7 +109,7 @@ export class EntryReading {
     // Both leave in one write. The server counts after the read.
     const counting = connection.bytes.send(['ZCARD', keyOf(stream, 'erased')]).catch(() => undefined);
     const [reply, erased] = await answerOf(clock, connection, Promise.all([reading, counting]), waitMs);
-    if (erased === 0) this.#nothingErasedMs = clock.ms();
+    if (erased === 0) this.nothingErasedMs = clock.ms();
     // UNBLOCKED: the stream was deleted, or the server is no longer a master. The next command reports which.
     if (reply === undefined) return this.#readGroup(max, 0, from);
     // The reply is null, or an array with one stream: its name and its entries.

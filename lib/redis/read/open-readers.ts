@@ -55,25 +55,20 @@ export async function joinReplicas(
     log.error({ reason }, 'the queue is reachable but accepts no commands; starting and waiting');
   }
   const deadline = clock.ms() + REGISTER_TIMEOUT_MS;
-  /** Tries to register until the deadline. Resolves with true if all places are taken. */
-  const isFull = async (reader: StreamReader): Promise<boolean> => {
-    for (;;) {
+  // Streams are registered in order, so that one of two consumers that start together gets a place on every stream.
+  for (const reader of reachable)
+    for (; !stopped.aborted; await clock.sleep(REGISTER_INTERVAL_MS, stopped)) {
       const joined = await reader.register(replicasMax).catch((cause: unknown) => {
         log.warn({ err: cause }, 'the queue accepts no commands');
         return undefined;
       });
-      if (stopped.aborted || joined === true) return false;
-      if (clock.ms() >= deadline) return joined === false;
-      await clock.sleep(REGISTER_INTERVAL_MS, stopped);
+      const isLate = clock.ms() >= deadline;
+      if (joined === false && isLate && !stopped.aborted)
+        throw new StartFailure(
+          EXIT.replicas,
+          `INGEST_CONSUMER_REPLICAS_MAX=${replicasMax}: as many replicas run already; stop one, ` +
+            'or raise this key for every replica',
+        );
+      if (joined === true || isLate) break;
     }
-  };
-  // Streams are registered in order, so that one of two consumers that start together gets a place on every stream.
-  for (const reader of reachable) {
-    if (!(await isFull(reader))) continue;
-    throw new StartFailure(
-      EXIT.replicas,
-      `INGEST_CONSUMER_REPLICAS_MAX=${replicasMax}: as many replicas run already; stop one, ` +
-        'or raise this key for every replica',
-    );
-  }
 }

@@ -16,7 +16,7 @@ import {
   type QueueReader,
   type QueueState,
 } from '../../ingest/queue.ts';
-import type { Clock, ClockAndRandom, Random, Timer } from '../../process/clock.ts';
+import type { Clock, Random, Timer } from '../../process/clock.ts';
 import type { Log } from '../../process/log.ts';
 import { RedisConnection } from '../server/connection.ts';
 import { Histories } from '../server/facts.ts';
@@ -41,7 +41,8 @@ const ACKNOWLEDGE_MAX = 1_000;
 /** The name must be unique: two members with the same name would share their pending entries. */
 export const memberName = (random: Random): string => `${hostname()}-${process.pid}-${random.uuid().slice(0, 8)}`;
 
-interface StreamReaderOptions extends ClockAndRandom {
+interface StreamReaderOptions {
+  readonly clock: Clock;
   readonly part: QueuePartition;
   readonly log: Log;
   readonly name: string;
@@ -74,9 +75,9 @@ export class StreamReader implements QueueReader {
   #closing: Promise<void> | undefined;
 
   constructor(options: StreamReaderOptions) {
-    const { part, log, clock, random, client } = options;
+    const { part, log, clock, client } = options;
     const { stream, retentionMs } = part;
-    const server = { uri: part.uri, clock, random, name: 'ingest-consumer' };
+    const server = { uri: part.uri, clock, name: 'ingest-consumer' };
     this.#clock = clock;
     this.#log = log;
     this.name = options.name;
@@ -156,7 +157,7 @@ export class StreamReader implements QueueReader {
     for (let from = 0; from < entries.length; from += ACKNOWLEDGE_MAX) {
       const some = entries.slice(from, from + ACKNOWLEDGE_MAX);
       // Between two reads, it leaves in one write with the next one.
-      const connection = this.#entries.isReading ? this.#control : this.#reading;
+      const connection = this.#entries.outstanding > 0 ? this.#control : this.#reading;
       const readHere = some.filter(({ servers = 0 }) => servers === this.#histories.of(connection));
       if (readHere.length < some.length) this.#reconnect();
       if (readHere.length === 0) continue;

@@ -7,7 +7,7 @@
 // The client is replaced if the connection breaks, and at most once per REOPEN_INTERVAL_MS if the inspection fails, if a
 // command receives a code in NOT_MASTER, or if the owner calls `restart`. A MasterLookup is asked again each time.
 import assert from 'node:assert/strict';
-import type { ClockAndRandom, Timer } from '../../process/clock.ts';
+import type { Clock, Timer } from '../../process/clock.ts';
 import type { Log } from '../../process/log.ts';
 import { messageOf } from '../../process/message-of.ts';
 import { INSPECT_TIMEOUT_MS, withTimeout } from '../wire/deadline.ts';
@@ -23,11 +23,12 @@ const BROKEN_INTERVAL_MS = 500;
 export interface MasterLookup {
   /** Returns the current master's URI. Called before each connection; `cause` is the reply that ended the last one. */
   readonly find: (cause: RedisError | undefined) => Promise<string>;
-  /** The interval between lookups of the master. `undefined` if a replaced master reports the change itself. */
+  /** The interval between lookups. `undefined` if a replaced master reports the change itself. */
   readonly watchMs?: number;
 }
 
-export interface ConnectionOptions extends ClockAndRandom {
+export interface ConnectionOptions {
+  readonly clock: Clock;
   readonly uri: string | MasterLookup;
   readonly name: string;
   readonly log: Log;
@@ -68,8 +69,10 @@ export class RedisConnection {
   #timer: Timer | undefined;
   #watch: Timer | undefined;
   #openedMs = Number.NEGATIVE_INFINITY;
-  #lastError = 'not connected yet';
-  #waiting = false;
+  /** The reason why the connection is not ready. It contains no secrets. */
+  lastError = 'not connected yet';
+  /** True if the server replies but accepts no writes, because it is a replica, loading or full. */
+  waiting = false;
   #server = '';
   #readyServer: string | undefined;
   /** The error reply that made the last client unusable, for the next lookup. */
@@ -100,16 +103,6 @@ export class RedisConnection {
   /** While this number grows, a reply to `bytes` is still arriving. */
   get bytesReceived(): number {
     return this.#client?.bytesReceived ?? 0;
-  }
-
-  /** True if the server replies but accepts no writes, because it is a replica, loading or full. */
-  get waiting(): boolean {
-    return !this.ready && this.#waiting;
-  }
-
-  /** The reason why the connection is not ready. It contains no secrets. */
-  get lastError(): string {
-    return this.#lastError;
   }
 
   open(): void {
@@ -144,7 +137,7 @@ export class RedisConnection {
   }
 
   #offline(): Promise<never> {
-    return Promise.reject(new Error(`not connected to the queue (${this.#lastError})`));
+    return Promise.reject(new Error(`not connected to the queue (${this.lastError})`));
   }
 
   /** Closes, and rejects outstanding commands. Idempotent. */
@@ -171,12 +164,14 @@ export class RedisConnection {
     const found = await lookup.find(this.#lastRefusal).catch((cause: unknown) => ({ cause }));
     this.#lastRefusal = undefined;
     if (this.#state === 'closed') return;
-    if (typeof found === 'string') {
-      this.#watchMaster(lookup, found, this.#connect(found));
-      return;
-    }
-    this.restart(messageOf(found.cause));
-    if (found.cause instanceof QueueRefusal) this.#listener.onRefused?.(found.cause);
+    if (typeof found === 'string') this.#watchMaster(lookup, found, this.#connect(found));
+    else this.#failed(found.cause);
+  }
+
+  #failed(cause: unknown): void {
+    if (isMoved(cause)) this.#lastRefusal = cause;
+    this.restart(messageOf(cause), isNotMaster(cause) || isRefusing(cause));
+    if (cause instanceof QueueRefusal) this.#listener.onRefused?.(cause);
   }
 
   /** Restarts when a server other than the one at `uri` is the master, unless the client was replaced before. */
@@ -221,14 +216,12 @@ export class RedisConnection {
       await assertMaster(server);
       await this.#listener.inspect?.(server);
     } catch (cause) {
-      if (client !== this.#client) return;
-      if (isMoved(cause)) this.#lastRefusal = cause;
-      this.restart(messageOf(cause), isNotMaster(cause) || isRefusing(cause));
-      if (cause instanceof QueueRefusal) this.#listener.onRefused?.(cause);
+      if (client === this.#client) this.#failed(cause);
       return;
     }
     if (client !== this.#client) return;
     this.#become('ready');
+    this.waiting = false;
     const before = this.#readyServer;
     this.#readyServer = this.#server;
     // After a failover, the log line names both servers.
@@ -241,7 +234,7 @@ export class RedisConnection {
   restart(reason: string, waiting = false, intervalMs = REOPEN_INTERVAL_MS): void {
     if (this.#client === undefined && this.#state !== 'looking up') return;
     const { clock, log } = this.#options;
-    if (reason !== this.#lastError || this.ready) {
+    if (reason !== this.lastError || this.ready) {
       const what = isPasswordRefused(reason)
         ? 'the queue refused the password; trying again'
         : 'no connection to the queue; trying again until there is one';
@@ -249,8 +242,8 @@ export class RedisConnection {
     }
     const leave = this.#detach();
     this.#become('paused');
-    this.#lastError = reason;
-    this.#waiting = waiting;
+    this.lastError = reason;
+    this.waiting = waiting;
     this.#timer = clock.after(Math.max(0, this.#openedMs + intervalMs - clock.ms()), () => this.open());
     this.#listener.onLost?.(reason);
     leave();

@@ -5,43 +5,34 @@ import { QueueRefusal } from '../wire/errors.ts';
 import type { Server } from '../wire/values.ts';
 import { historyIn, serverInfo, type ServerInfo } from './facts.ts';
 
-interface DurabilityCheckOptions {
-  readonly level: 'warn' | 'require';
-  readonly replicas: number;
-  readonly log: Log;
-}
-
 export class DurabilityCheck {
-  readonly #options: DurabilityCheckOptions;
+  readonly #options: { readonly level: 'warn' | 'require'; readonly replicas: number; readonly log: Log };
+  /** True if the last check failed only because the server is rewriting its append-only file. */
+  awaitsRewrite = false;
   /** The history of a server that was seen without a rewrite. Any later rewrite replaces a complete file. */
   #settled: string | undefined;
-  #awaitsRewrite = false;
 
-  constructor(options: DurabilityCheckOptions) {
-    this.#options = options;
-  }
-
-  /** True if the last check failed only because the server is rewriting its append-only file. */
-  get awaitsRewrite(): boolean {
-    return this.#awaitsRewrite;
+  constructor(level: 'warn' | 'require', replicas: number, log: Log) {
+    this.#options = { level, replicas, log };
   }
 
   /** With `require`, rejects with a QueueRefusal, or with an Error during a rewrite of the append-only file. */
   async check(server: Server): Promise<void> {
     const { level, replicas, log } = this.#options;
-    this.#awaitsRewrite = false;
+    this.awaitsRewrite = false;
     const info = await serverInfo(server);
     const history = historyIn(info);
     const rewrite = history !== undefined && history === this.#settled ? undefined : aofRewrite(info);
     if (rewrite === undefined) this.#settled = history;
     const faults = [...durabilityFaults(info), ...replicationFaults(info, replicas)];
-    if (rewrite?.isFirst === true) faults.push(rewrite.fault);
-    if (level === 'require') {
-      if (faults.length > 0) throw new QueueRefusal(`INGEST_QUEUE_DURABILITY=require: ${faults.join('; ')}`);
-      this.#awaitsRewrite = rewrite !== undefined;
-      if (rewrite !== undefined) throw new Error(`INGEST_QUEUE_DURABILITY=require: ${rewrite.fault}`);
-    } else if (rewrite?.isFirst === false) faults.push(rewrite.fault);
-    for (const fault of faults) log.warn({ fault }, 'the queue may lose accepted events');
+    const isLasting = level === 'warn' || faults.length > 0 || rewrite?.isFirst === true;
+    this.awaitsRewrite = !isLasting && rewrite !== undefined;
+    if (rewrite !== undefined) faults.push(rewrite.fault);
+    if (level === 'warn') for (const fault of faults) log.warn({ fault }, 'the queue may lose accepted events');
+    else if (faults.length > 0) {
+      const reason = `INGEST_QUEUE_DURABILITY=require: ${faults.join('; ')}`;
+      throw isLasting ? new QueueRefusal(reason) : new Error(reason);
+    }
   }
 }
 

@@ -25,7 +25,7 @@ async function masterByMost({ hosts, masterName, uriOf }: ClusterAddress, system
   const master = async (server: Server): Promise<string> => {
     const found = (await server.send(['SENTINEL', 'GET-MASTER-ADDR-BY-NAME', masterName])) as
       readonly [host: string, port: string] | null;
-    if (found === null) throw new UnknownMaster(`the sentinels know no master named ${masterName}`);
+    if (found === null) throw new RedisError(`the sentinels know no master named ${masterName}`);
     const [host, port] = found;
     return uriOf(host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`);
   };
@@ -50,15 +50,7 @@ async function masterByMost({ hosts, masterName, uriOf }: ClusterAddress, system
   });
   await Promise.race([majority, Promise.all(asked)]);
   const [most] = [...votes].sort(([, one], [, other]) => other - one);
-  if (most === undefined) throw reasonFor(causes);
-  return most[0];
+  if (most !== undefined) return most[0];
+  const reply = causes.find((cause) => cause instanceof RedisError);
+  throw reply ?? new Error(`no sentinel answers (${messageOf(causes[0])})`);
 }
-
-function reasonFor(causes: readonly unknown[]): Error {
-  const said = causes.find((cause) => cause instanceof UnknownMaster || cause instanceof RedisError);
-  if (said instanceof Error) return said;
-  const [first] = causes;
-  return new Error(`no sentinel answers (${messageOf(first)})`);
-}
-
-class UnknownMaster extends Error {}

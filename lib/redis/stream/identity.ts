@@ -96,7 +96,7 @@ export class KnownIdentity {
   readonly #identify: Identify;
   readonly #clock: Clock;
   #known: QueueIdentity | undefined;
-  #index = new IdIndex('');
+  index = new IdIndex('');
   #asking: Timer | undefined;
 
   constructor(stream: string, clock: Clock, identify: Identify) {
@@ -114,14 +114,10 @@ export class KnownIdentity {
     return this.#known?.bodyBytesMax;
   }
 
-  get index(): IdIndex {
-    return this.#index;
-  }
-
   async ask(server: Server): Promise<void> {
     const secret = this.#known?.secret;
     this.#known = await this.#identify(server, this.#known);
-    if (this.#known.secret !== secret) this.#index = new IdIndex(this.#known.secret);
+    if (this.#known.secret !== secret) this.index = new IdIndex(this.#known.secret);
   }
 
   keepAsking(server: Server): void {

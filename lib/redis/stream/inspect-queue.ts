@@ -25,26 +25,23 @@ export function queueFailure(uri: string, cause: unknown): StartFailure {
   return new StartFailure(code, `INGEST_QUEUE_URI=${maskedUri(uri)}: ${why}`);
 }
 
-interface InspectedQueue {
-  readonly uri: string;
-  readonly partitions: number;
-  readonly program: 'gateway' | 'consumer';
-}
-
 /** Connects without writing anything. Returns a sentence about the queue, or rejects with a StartFailure. */
-export async function inspectQueue(queue: InspectedQueue, system: ClockAndRandom): Promise<string> {
-  const parts = queuePartitions(queue.uri, queue.partitions, { ...system, makes: false });
-  const found = await Promise.all(parts.map((part) => inspectPartition(queue, part, system)));
+export async function inspectQueue(
+  { uri, partitions, program }: { uri: string; partitions: number; program: 'gateway' | 'consumer' },
+  system: ClockAndRandom,
+): Promise<string> {
+  const parts = queuePartitions(uri, partitions, { ...system, makes: false });
+  const found = await Promise.all(parts.map((part) => inspectPartition(part, program, system))).catch(
+    (cause: unknown) => {
+      throw queueFailure(uri, cause);
+    },
+  );
   const events = found.reduce((sum, one) => sum + one.events, 0);
   const streams = parts.length === 1 ? 'the stream' : `${parts.length} streams`;
-  return `queue ${maskedUri(queue.uri)}: ${found[0]?.server}, ${events} events in ${streams}`;
+  return `queue ${maskedUri(uri)}: ${found[0]?.server}, ${events} events in ${streams}`;
 }
 
-async function inspectPartition(
-  { uri, program }: InspectedQueue,
-  part: QueuePartition,
-  system: ClockAndRandom,
-): Promise<{ readonly server: string; readonly events: number }> {
+async function inspectPartition(part: QueuePartition, program: 'gateway' | 'consumer', system: ClockAndRandom) {
   const connection = new RedisConnection({ ...system, uri: part.uri, name: 'ingest-check', log: QUIET });
   connection.tell({
     inspect: async (server) => {
@@ -58,8 +55,6 @@ async function inspectPartition(
     // The gateway's Redis user may lack the right to call XLEN.
     const events = Number(fieldsOf(await xinfo(connection, 'STREAM', part.stream)).get('length') ?? 0);
     return { server, events };
-  } catch (cause) {
-    throw queueFailure(uri, cause);
   } finally {
     connection.close();
   }

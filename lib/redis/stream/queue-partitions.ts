@@ -33,47 +33,46 @@ export function queuePartitions(
   const address = queueAddress(uri);
   if (typeof address === 'string') throw new Error(address);
   const system = { clock, random };
-  const how = { ...about, random };
-  const rest = { makes: how.makes ?? true, retentionMs: RETENTION_MS };
+  const options = { ...about, random };
+  const rest = { makes: about.makes ?? true, retentionMs: RETENTION_MS };
+  const part = (stream: string, place: QueuePartition['uri'], identify: Identify): QueuePartition => {
+    return { stream, uri: place, identify, ...rest };
+  };
   if (address.kind === 'dispatcher')
-    return dispatcherStreams(address.uris, system, how).map((part) => ({ ...part, ...rest }));
+    return address.uris.map((place, at) =>
+      part(DISPATCHER_STREAMS[at] ?? '', place, dispatcherIdentity(address.uris, at, system, options)),
+    );
   if (address.kind !== 'cluster') {
     const place = address.kind === 'server' ? address.uri : sentinelLookup(address, system);
-    const identify: Identify = (server, known) => queueIdentity(server, STREAM, { ...how, known });
-    return [{ stream: STREAM, uri: place, identify, ...rest }];
+    return [part(STREAM, place, (server, known) => queueIdentity(server, STREAM, { ...options, known }))];
   }
   const map = new ClusterMap(address, system);
-  const identify = clusterIdentity(map.lookup(STREAM), system, { ...how, partitions: count, plain: false });
-  return Array.from({ length: count }, (_, at) => {
-    const stream = `${STREAM}-${at}`;
-    return { stream, uri: map.lookup(stream), identify, ...rest };
-  });
+  const identify = clusterIdentity(map.lookup(STREAM), system, { ...options, partitions: count, plain: false });
+  return Array.from({ length: count }, (_, at) => `${STREAM}-${at}`).map((stream) =>
+    part(stream, map.lookup(stream), identify),
+  );
 }
 
 /** The first stream has the events with an even hash. */
-const DISPATCHER_STREAMS = ['ingest-a', 'ingest-b'] as const;
+const DISPATCHER_STREAMS = ['ingest-a', 'ingest-b'];
 
-function dispatcherStreams(
+function dispatcherIdentity(
   uris: readonly [string, string],
+  at: number,
   system: ClockAndRandom,
   options: IdentityOptions,
-): readonly Pick<QueuePartition, 'stream' | 'uri' | 'identify'>[] {
-  const [even, odd] = uris;
-  return DISPATCHER_STREAMS.map((stream, at) => {
-    const otherAt = at === 0 ? 1 : 0;
-    const other = DISPATCHER_STREAMS[otherAt];
-    const identify: Identify = async (server, known) => {
-      if (even !== odd && (await isUnknown(server, stream, other)) && options.makes !== false)
-        // If swapped hosts wrote metadata to a new server, the correct order would be refused later.
-        await askOnce(system, uris[otherAt], (otherServer) => isUnknown(otherServer, other, stream)).catch(
-          (cause: unknown) => {
-            if (cause instanceof SettingRefused) throw cause;
-          },
-        );
-      return queueIdentity(server, stream, { ...options, known });
-    };
-    return { stream, uri: uris[at] ?? '', identify };
-  });
+): Identify {
+  const [stream = '', other = ''] = at === 0 ? DISPATCHER_STREAMS : DISPATCHER_STREAMS.toReversed();
+  return async (server, known) => {
+    if (uris[0] !== uris[1] && (await isUnknown(server, stream, other)) && options.makes !== false)
+      // If swapped hosts wrote metadata to a new server, the correct order would be refused later.
+      await askOnce(system, uris[1 - at] ?? '', (otherServer) => isUnknown(otherServer, other, stream)).catch(
+        (cause: unknown) => {
+          if (cause instanceof SettingRefused) throw cause;
+        },
+      );
+    return queueIdentity(server, stream, { ...options, known });
+  };
 }
 
 /**

@@ -6,7 +6,7 @@ import type { Clock, Timer } from '../../process/clock.ts';
 import type { Log } from '../../process/log.ts';
 import { withTimeout } from '../wire/deadline.ts';
 import { Script } from '../wire/script.ts';
-import type { Server } from '../wire/values.ts';
+import { fieldsOf, type RedisValue, type Server } from '../wire/values.ts';
 import { GROUP } from './layout.ts';
 
 const INTERVAL_MS = 2_000;
@@ -27,16 +27,15 @@ interface TrimmerOptions {
   readonly onReport?: ((report: QueueReport) => void) | undefined;
 }
 
-interface TrimReply extends Omit<QueueReport, 'clockSkewMs'> {
-  readonly dropped: number;
-  /** True if there are more entries to remove. */
-  readonly more: boolean;
-  /** Entries that were deleted by hand, and that this call has removed from the group's list. */
-  readonly gone?: readonly string[];
-  readonly serverMs: number;
-  /** The last entry's name is this much later than the server's clock. */
-  readonly aheadMs: number;
-}
+/** See trim.lua. */
+type TrimReply = readonly [
+  report: readonly RedisValue[],
+  atMs: number,
+  dropped: number,
+  more: number,
+  gone: readonly string[],
+  serverMs: number,
+];
 
 export class StreamTrimmer {
   readonly #options: TrimmerOptions;
@@ -82,13 +81,29 @@ export class StreamTrimmer {
     const args = [retentionMs, clock.epochMs(), GROUP, CALL_ENTRIES, sharedMs].map(String);
     const askedMs = clock.epochMs();
     const reply = await withTimeout(clock, this.#script.run(server, stream, args), ANSWER_TIMEOUT_MS);
-    const { dropped, more, gone = [], serverMs, aheadMs, ...report } = JSON.parse(String(reply)) as TrimReply;
+    const [report, atMs, dropped, more, gone, serverMs] = reply as TrimReply;
+    const noted = fieldsOf(report);
+    const known = (name: string): number | undefined => {
+      const value = Number(noted.get(name) ?? -1);
+      return value < 0 ? undefined : value;
+    };
+    const valueOf = (name: string): number => known(name) ?? 0;
     // The server read its clock between this process's two readings.
     this.#serverAheadMs = serverMs - clock.epochMs();
-    onReport?.({ ...report, clockSkewMs: Math.max(0, askedMs - serverMs, this.#serverAheadMs, aheadMs) });
+    onReport?.({
+      unlanded: valueOf('unlanded'),
+      oldestMs: valueOf('oldest') === 0 ? 0 : Math.max(0, atMs - valueOf('oldest')),
+      events: valueOf('length'),
+      clockSkewMs: Math.max(0, askedMs - serverMs, this.#serverAheadMs, valueOf('ahead')),
+      memoryBytes: known('memory'),
+      memoryLimitBytes: known('limit'),
+      acknowledged: known('acknowledged'),
+      consumers: known('consumers'),
+      replicas: known('replicas'),
+    });
     if (dropped > 0) log.debug({ dropped }, 'dropped entries past retention');
     if (gone.length > 0)
       log.error({ entries: gone }, `${gone.length} entries were deleted by hand before they were acknowledged`);
-    return more;
+    return more === 1;
   }
 }

@@ -55,23 +55,19 @@ export class RedisClient implements Client {
   readonly #client: typeof TEMPLATE;
   readonly #users = new Set<ClientUser>();
   #socket: Socket | undefined;
-  #wasLeft = false;
+  /** True if the connection is lost, or somebody has left it, perhaps because the server is silent. */
+  wasLeft = false;
 
   constructor(uri: string, name: string) {
     this.#client = clientTo(uri, name);
     this.#client.on('ready', () => this.#tell((user) => user.onReady()));
     this.#client.on('error', (cause: unknown) => {
-      this.#wasLeft = true;
+      this.wasLeft = true;
       // After bytes that are not RESP2, the package would go on, and match replies with the wrong commands.
       this.#destroy();
       this.#tell((user) => user.onLost(cause));
       this.#users.clear();
     });
-  }
-
-  /** True if the connection is lost, or somebody has left it, perhaps because the server is silent. */
-  get wasLeft(): boolean {
-    return this.#wasLeft;
   }
 
   get bytesReceived(): number {
@@ -85,7 +81,7 @@ export class RedisClient implements Client {
   }
 
   leave(user: ClientUser): void {
-    this.#wasLeft = true;
+    this.wasLeft = true;
     if (this.#users.delete(user) && this.#users.size === 0) this.#destroy();
   }
 

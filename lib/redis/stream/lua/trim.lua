@@ -1,12 +1,13 @@
 #!lua flags=allow-oom
 -- Removes entries that the queue need not keep, and reports the lag of the group. Any number of processes may call
 -- it, even while the server is full or the queue is idle. If another process called it within ARGV[5], it returns
--- that report.
+-- that report: the oldest entry of then may have landed since, so its age is not measured again.
 --
 -- KEYS[1]  the stream
 -- ARGV     retention in milliseconds, the caller's clock (Unix milliseconds), the consumer group, the approximate
 --          maximum number of removed entries, and how long a report is shared, in milliseconds
--- Reply    a JSON object: see TrimReply in stream-trimmer.ts
+-- Reply    the report (alternating names and values; -1 if the server does not report a value), its time, the number of
+--          removed entries, 1 if there are more, the removed names of the group's list, and the server's time
 --
 -- Invariant: an entry is removed only if it is past retention by the server's clock and the caller's, and the group
 -- has acknowledged it and all entries before it. A missing group has acknowledged nothing. A slice of the id index
@@ -42,24 +43,11 @@ end
 
 local time = call('TIME')
 local server_now = time[1] * 1000 + math.floor(time[2] / 1000)
-local seen = fields(call('HGETALL', looked))
--- The age is the measured one: the oldest entry of an earlier look may have landed since. A value that the server
--- does not report is noted as -1, and left out of the reply.
-local function report(look, looked_ms, dropped, more, gone)
-  local reply = { dropped = dropped, more = more, gone = gone[1] and gone, serverMs = server_now }
-  for name, noted in pairs({ unlanded = 'unlanded', events = 'length', memoryBytes = 'memory',
-    memoryLimitBytes = 'limit', acknowledged = 'acknowledged', consumers = 'consumers', replicas = 'replicas' }) do
-    local value = tonumber(look[noted])
-    reply[name] = value and value >= 0 and value or nil
-  end
-  local oldest = tonumber(look.oldest) or 0
-  reply.oldestMs = oldest > 0 and math.max(0, looked_ms - oldest) or 0
-  reply.aheadMs = tonumber(look.ahead) or 0
-  return cjson.encode(reply)
-end
+local last = call('HGETALL', looked)
+local seen = fields(last)
 local looked_at = tonumber(seen.at)
 if looked_at and looked_at <= server_now and server_now - looked_at < tonumber(ARGV[5]) then
-  return report(seen, looked_at, 0, false, {})
+  return { last, looked_at, 0, 0, {}, server_now }
 end
 
 local past = string.format('%d', math.max(0, math.min(server_now, tonumber(ARGV[2])) - ARGV[1]))
@@ -176,9 +164,7 @@ local look = {
   ended = table.concat(ended, ' '),
   memory = match(info, 'used_memory:(%d+)') or -1, limit = match(info, 'maxmemory:(%d+)') or -1,
 }
-if there or looked_at then
-  local list = {}
-  for name, value in pairs(look) do list[#list + 1], list[#list + 2] = name, value end
-  call('HSET', looked, unpack(list))
-end
-return report(look, server_now, dropped, more, gone)
+local list = {}
+for name, value in pairs(look) do list[#list + 1], list[#list + 2] = name, value end
+if there or looked_at then call('HSET', looked, unpack(list)) end
+return { list, server_now, dropped, more and 1 or 0, gone, server_now }
