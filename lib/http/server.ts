@@ -25,7 +25,7 @@ import { Turns } from './turns.ts';
 
 /** After a restart, more clients than node's default of 511 may reconnect at the same time. */
 const BACKLOG = 4_096;
-const NODE_CHECK_INTERVAL_MS = 250;
+const NODE_CHECK_INTERVAL_MS = 1_000;
 /** While the server is stopping, an idle connection stays open for this long, because a request may be on its way. */
 const IDLE_GRACE_MS = 400;
 const REQUESTS_A_TURN = 192;
