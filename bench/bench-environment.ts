@@ -8,8 +8,7 @@ import { join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import { pathToFileURL } from 'node:url';
 import type { ClientFiles } from './load/options.ts';
-import { CertificateAuthority } from '../test/support/certificate-authority.ts';
-import { SYSTEM } from '../lib/process/clock.ts';
+import { CertificateAuthority, LOCALHOST } from '../test/support/certificate-authority.ts';
 
 export const ROOT = resolve(import.meta.dirname, '..');
 export const NODE = process.execPath;
@@ -71,13 +70,8 @@ export class BenchEnvironment {
 
   static async create(): Promise<BenchEnvironment> {
     const folder = mkdtempSync(join(tmpdir(), 'ingest-bench-'));
-    const authority = await CertificateAuthority.create(SYSTEM, 'bench authority');
-    const server = await authority.issue({
-      commonName: 'localhost',
-      addresses: ['127.0.0.1'],
-      dnsNames: ['localhost'],
-      server: true,
-    });
+    const authority = new CertificateAuthority('bench authority');
+    const server = await authority.issue(LOCALHOST);
     const uris = ['urn:bench:producer', 'urn:ingest:aud:ingest-gateway'];
     const client = await authority.issue({ commonName: 'bench', uris });
     const write = (name: string, content: string): string => {

@@ -3,10 +3,9 @@
 // the 250 ms between two reads of a gateway, which uses a file only after two equal reads.
 import { writeFileSync } from 'node:fs';
 import { connect } from 'node:tls';
-import { CertificateAuthority } from '../support/certificate-authority.ts';
+import { CertificateAuthority, LOCALHOST } from '../support/certificate-authority.ts';
 import { Pki, type ClientCertificate } from '../support/pki.ts';
 import { eventually } from '../support/scope.ts';
-import { SYSTEM } from '../support/system.ts';
 import type { Producer } from './ledger.ts';
 import type { Random } from './random.ts';
 
@@ -24,8 +23,8 @@ export class Credentials {
   }
 
   static async create(): Promise<Credentials> {
-    const [pki, other] = await Promise.all([Pki.create(), CertificateAuthority.create(SYSTEM, 'other authority')]);
-    const credentials = new Credentials(pki, other);
+    const pki = await Pki.create();
+    const credentials = new Credentials(pki, new CertificateAuthority('other authority'));
     for (const [name, content] of await credentials.#files()) pki.write(name, content);
     return credentials;
   }
@@ -51,12 +50,7 @@ export class Credentials {
   async rotate(ports: readonly number[], random: Random): Promise<void> {
     // A gateway reads each file only once during startup, so all gateways must be running.
     await this.#served(ports, () => true);
-    const server = await this.#pki.authority.issue({
-      commonName: 'localhost',
-      dnsNames: ['localhost'],
-      addresses: ['127.0.0.1', '::1'],
-      server: true,
-    });
+    const server = await this.#pki.authority.issue(LOCALHOST);
     const files = [
       ...(await this.#files()),
       ['server.pem', server.certificate],

@@ -94,7 +94,7 @@ it("the first commands of the producers' page make a certificate, send an event 
   const { certificate: cert, key } = pki.server;
   const gateway = await startFakeGateway({ tls: { cert, key, ca: pki.authority.certificate } });
   atEnd(() => gateway.close());
-  pki.write('ca-key.pem', await pki.authority.key());
+  pki.write('ca-key.pem', pki.authority.key);
   const [, begin = ''] = /\n## Begin\n([^]*?)\n## /.exec(PAGE) ?? [];
   const blocks = [...begin.matchAll(/\n```(\w*)\n([^]*?)```/g)];
   const commands = blocks.filter(([, language, text]) => language === '' && text?.startsWith('step ') === false);

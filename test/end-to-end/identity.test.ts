@@ -5,12 +5,11 @@ import { X509Certificate } from 'node:crypto';
 import { describe, it } from 'node:test';
 import type { ConnectionOptions } from 'node:tls';
 import { promisify } from 'node:util';
-import { CertificateAuthority } from '../support/certificate-authority.ts';
+import { CertificateAuthority, LOCALHOST } from '../support/certificate-authority.ts';
 import { queueAndProducer } from '../support/file-gateway.ts';
 import { event, TestGateway, type RawConnection, type Reply } from '../support/gateway.ts';
 import { AUDIENCE_URI, Pki, type ClientCertificate } from '../support/pki.ts';
 import { atEnd, eventually } from '../support/scope.ts';
-import { SYSTEM } from '../support/system.ts';
 import { boundTo, jwks, TokenIssuer, unsigned } from '../support/tokens.ts';
 import { addsNothing, assertAlive, assertProblem } from '../support/verdicts.ts';
 import { askRaw, postText } from '../support/wire.ts';
@@ -70,7 +69,7 @@ const post = (certificate: ClientCertificate | undefined, id = 'identity', token
 describe('a certificate that does not authenticate gets 401 and adds nothing', () => {
   const hour = (hours: number): Date => new Date(Date.now() + hours * 3_600_000);
   const strange = async (name: string): Promise<ClientCertificate> =>
-    issuedBy(await CertificateAuthority.create(SYSTEM, name), 'stranger');
+    issuedBy(new CertificateAuthority(name), 'stranger');
   const cases: readonly (readonly [name: string, why: string, () => Promise<ClientCertificate | undefined>])[] = [
     ['no certificate', 'a client certificate is required', () => Promise.resolve(undefined)],
     ['an unknown authority', 'UNABLE_TO_VERIFY_LEAF_SIGNATURE', () => strange('another authority')],
@@ -266,7 +265,7 @@ describe('TLS renegotiation with another certificate', () => {
   }
 
   it('is refused before and after a reload of the certificates', async () => {
-    const unknown = await CertificateAuthority.create(SYSTEM, 'an unknown authority');
+    const unknown = new CertificateAuthority('an unknown authority');
     const forged = await issuedBy(unknown, 'victim', { uris: ['spiffe://test/victim', AUDIENCE_URI] });
     for (const id of ['fresh', 'reloaded']) {
       assert.match(await renegotiated(`${id}-plain`, producer), /^none\nHTTP\/1\.1 202 /);
@@ -274,8 +273,7 @@ describe('TLS renegotiation with another certificate', () => {
       assert.match(answer, /^refused\n(?!HTTP\/1\.1 202 )/);
       if (id === 'reloaded') break;
       const reloads = await plain.metric('ingest_reloads_total');
-      const names = { commonName: 'localhost', dnsNames: ['localhost'], addresses: ['127.0.0.1', '::1'], server: true };
-      const server = await pki.authority.issue(names);
+      const server = await pki.authority.issue(LOCALHOST);
       pki.write('server-key.pem', server.key);
       pki.write('server.pem', server.certificate);
       await eventually('they are in use', async () => (await plain.metric('ingest_reloads_total')) > reloads);

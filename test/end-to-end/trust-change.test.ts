@@ -5,13 +5,12 @@ import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
 import { describe, it } from 'node:test';
-import { CertificateAuthority } from '../support/certificate-authority.ts';
+import { CertificateAuthority, LOCALHOST } from '../support/certificate-authority.ts';
 import { event, TestGateway } from '../support/gateway.ts';
 import { Load } from '../support/load.ts';
 import { AUDIENCE_URI, Pki, type ClientCertificate } from '../support/pki.ts';
 import { TestRedis } from '../support/redis.ts';
 import { atEnd, eventually } from '../support/scope.ts';
-import { SYSTEM } from '../support/system.ts';
 import { addsNothing, assertAlive } from '../support/verdicts.ts';
 import { askRaw, postText } from '../support/wire.ts';
 
@@ -39,8 +38,7 @@ describe('under load', () => {
     const leaving = new Load(gateway.client(leaves), 'leaves', 4, 5);
     await load.more(50);
 
-    const server = { commonName: 'localhost', dnsNames: ['localhost'], addresses: ['127.0.0.1'], server: true };
-    const renewed = await pki.authority.issue(server);
+    const renewed = await pki.authority.issue(LOCALHOST);
     await change(gateway, () => {
       pki.write('server.pem', renewed.certificate);
       pki.write('server-key.pem', renewed.key);
@@ -49,7 +47,7 @@ describe('under load', () => {
     assert.equal(socket.getPeerX509Certificate()?.serialNumber, new X509Certificate(renewed.certificate).serialNumber);
     await load.more(50);
 
-    const second = await CertificateAuthority.create(SYSTEM, 'second authority');
+    const second = new CertificateAuthority('second authority');
     const secondList = await second.revocationList([]);
     await change(gateway, () => {
       pki.write('ca.pem', pki.authority.certificate + second.certificate);
@@ -81,7 +79,7 @@ describe('under load', () => {
 
 it('a client of a removed authority is refused although its handshake started before', { tags: ['long'] }, async () => {
   const pki = await Pki.create();
-  const second = await CertificateAuthority.create(SYSTEM, 'second authority');
+  const second = new CertificateAuthority('second authority');
   pki.write('ca.pem', pki.authority.certificate + second.certificate);
   const gateway = await TestGateway.start(redis, pki, { INGEST_GATEWAY_ADDR: '0.0.0.0:0' });
   const open = async (host: string, localPort?: number): Promise<Socket> => {

@@ -5,7 +5,6 @@ import { event, TestGateway, type RawConnection } from '../support/gateway.ts';
 import { AUDIENCE_URI, Pki, type ClientCertificate } from '../support/pki.ts';
 import { TestRedis } from '../support/redis.ts';
 import { eventually } from '../support/scope.ts';
-import { SYSTEM } from '../support/system.ts';
 import { postText, repliesIn } from '../support/wire.ts';
 
 const CONNECTIONS = 2_000;
@@ -88,7 +87,7 @@ describe('trust that changes under 2,000 connections', () => {
     await goOn();
     assert.equal(staying.filter(({ closed }) => closed).length, 0);
 
-    const second = await CertificateAuthority.create(SYSTEM, 'second authority');
+    const second = new CertificateAuthority('second authority');
     const other = await second.issue({ commonName: 'other', uris: ['urn:test:producer:other', AUDIENCE_URI] });
     pki.write('crl.pem', await second.revocationList([]));
     pki.write('ca.pem', second.certificate);

@@ -9,6 +9,7 @@ import type { TokenVerifier } from '../../lib/identity/token-verifier.ts';
 import { event, RawConnection, TestClient, tlsOptions } from '../support/client.ts';
 import { gatewayInProcess, type Line } from '../support/gateway-in-process.ts';
 import { MemoryQueue, MemoryQueueStore } from '../support/memory-queue.ts';
+import { LOCALHOST } from '../support/certificate-authority.ts';
 import { Pki, type ClientCertificate } from '../support/pki.ts';
 import { SYSTEM } from '../support/system.ts';
 import { askRaw, postText, requestText } from '../support/wire.ts';
@@ -33,7 +34,7 @@ describe('a gateway that runs', () => {
       const { gateway, port, lines, files, metrics } = await gatewayInProcess(pki);
       const client = raw(port, shop);
       assert.equal((await askRaw(client, postText(event('a')))).status, 202);
-      const issued = await pki.authority.issue({ commonName: 'localhost', addresses: ['127.0.0.1'], server: true });
+      const issued = await pki.authority.issue(LOCALHOST);
       const cert = pki.write('next.pem', issued.certificate);
       const key = pki.write('next-key.pem', issued.key);
       const material = await loadTlsMaterial({ ...files, cert, key }, SYSTEM.clock.epochMs());

@@ -6,6 +6,7 @@ import type { ServerLimits } from '../../lib/http/connection-room.ts';
 import { takeListener } from '../../lib/http/server.ts';
 import type { RawConnection } from '../support/client.ts';
 import { startServer, type Given } from '../support/https-server.ts';
+import { LOCALHOST } from '../support/certificate-authority.ts';
 import { Pki, type ClientCertificate } from '../support/pki.ts';
 import { eventually } from '../support/scope.ts';
 import { VirtualClock } from '../support/virtual-clock.ts';
@@ -62,7 +63,7 @@ describe('the server', () => {
   it('uses a new certificate for new handshakes, and keeps open connections', async () => {
     const { server, open, requests, answer } = await start();
     const old = await open();
-    const issued = await pki.authority.issue({ commonName: 'localhost', addresses: ['127.0.0.1'], server: true });
+    const issued = await pki.authority.issue(LOCALHOST);
     server.replaceTls({ cert: issued.certificate, key: issued.key });
     const fresh = await open();
     const serial = ({ socket }: RawConnection): string | undefined => socket.getPeerX509Certificate()?.serialNumber;

@@ -11,9 +11,9 @@ import { TokenVerifier } from '../../lib/identity/token-verifier.ts';
 import { jwks, TokenIssuer } from '../support/tokens.ts';
 import { SYSTEM } from '../support/system.ts';
 
-const root = await CertificateAuthority.create(SYSTEM, 'root');
+const root = new CertificateAuthority('root');
 const rootCertificate = new X509Certificate(root.certificate);
-const other = new X509Certificate((await CertificateAuthority.create(SYSTEM, 'other')).certificate);
+const other = new X509Certificate(new CertificateAuthority('other').certificate);
 const department = await root.intermediate('department');
 
 const issuer = await TokenIssuer.create('first');

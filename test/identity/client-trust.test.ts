@@ -3,14 +3,12 @@ import { X509Certificate } from 'node:crypto';
 import { describe, it } from 'node:test';
 import { CertificateAuthority, type IssueOptions } from '../support/certificate-authority.ts';
 import { ClientTrust, type Revocations } from '../../lib/identity/client-trust.ts';
-import { anotherCertificate } from '../support/certificate-authority.ts';
-import { SYSTEM } from '../support/system.ts';
 
 const HOUR_MS = 3_600_000;
 const now = Date.now();
-const root = await CertificateAuthority.create(SYSTEM, 'root');
-const namesake = await CertificateAuthority.create(SYSTEM, 'root');
-const other = await CertificateAuthority.create(SYSTEM, 'other root');
+const root = new CertificateAuthority('root');
+const namesake = new CertificateAuthority('root');
+const other = new CertificateAuthority('other root');
 const department = await root.intermediate('department');
 const team = await department.intermediate('team');
 
@@ -67,7 +65,7 @@ describe('a client certificate', () => {
   });
 
   it('of an authority with a renewed certificate is trusted, with or without the expired one in the file', async () => {
-    const ended = new X509Certificate(await anotherCertificate(root, { notAfter: new Date(now - HOUR_MS) }));
+    const ended = new X509Certificate(root.again({ notAfter: new Date(now - HOUR_MS) }));
     const leaf = await leafOf(root);
     trusts(new ClientTrust([ended, parsed(root)], []), leaf);
     trusts(new ClientTrust([parsed(root), ended], []), leaf);
@@ -88,7 +86,7 @@ describe('the verdict on a certificate over time', () => {
   });
 
   it('changes to expired when an authority of its chain expires', async () => {
-    const short = await CertificateAuthority.create(SYSTEM, 'short', 1);
+    const short = new CertificateAuthority('short', 1);
     const leaf = await leafOf(short);
     const untilMs = parsed(short).validToDate.getTime();
     const trust = new ClientTrust([parsed(short)], []);
@@ -158,7 +156,7 @@ describe('new trust material', () => {
     assert.ok(keeps(trustOf([department, namesake, root, team]), leaf, earlier));
     assert.ok(!keeps(trustOf([root]), leaf, earlier), 'the intermediate is gone');
     assert.ok(!keeps(trustOf([department]), leaf, earlier), 'the root is gone');
-    const again = { certificate: await anotherCertificate(root, {}) };
+    const again = { certificate: root.again() };
     assert.ok(!keeps(trustOf([again, department]), leaf, earlier), 'the root was issued again');
   });
 
@@ -183,8 +181,8 @@ describe('new trust material', () => {
   });
 
   it('keeps a connection with several possible chains only if it keeps all that have not expired', async () => {
-    const again = { certificate: await anotherCertificate(root, {}) };
-    const ended = { certificate: await anotherCertificate(root, { notAfter: new Date(now - HOUR_MS) }) };
+    const again = { certificate: root.again() };
+    const ended = { certificate: root.again({ notAfter: new Date(now - HOUR_MS) }) };
     const leaf = await leafOf(root);
     assert.ok(keeps(trustOf([root, again]), leaf, trustOf([root, again])));
     assert.ok(!keeps(trustOf([root]), leaf, trustOf([root, again])));

@@ -10,7 +10,6 @@ import { CertificateAuthority } from '../support/certificate-authority.ts';
 import { developmentCertificates } from '../../lib/identity/development-certificates.ts';
 import { audienceUri } from '../../lib/identity/producer-identity.ts';
 import { eventually, temporaryFolder } from '../support/scope.ts';
-import { SYSTEM } from '../support/system.ts';
 
 const FIRST = audienceUri('first');
 const DAY_MS = 86_400_000;
@@ -67,7 +66,7 @@ describe('development certificates', () => {
   for (const file of ['cert', 'producerCert'] as const)
     it(`are made again if ${file} expires within a week or is signed by another authority`, async () => {
       const folder = temporaryFolder();
-      const authority = await CertificateAuthority.create(SYSTEM, 'development');
+      const authority = new CertificateAuthority('development');
       const issue = async (days: number): Promise<string> => {
         const notAfter = new Date(Date.now() + days * DAY_MS);
         return (await authority.issue({ commonName: 'x', uris: ['urn:x', FIRST], notAfter })).certificate;

@@ -4,11 +4,10 @@ import { describe, it } from 'node:test';
 import { CertificateAuthority } from '../support/certificate-authority.ts';
 import type { TokenVerifier } from '../../lib/identity/token-verifier.ts';
 import { jwks, signedWithPublicKey, TokenIssuer } from '../support/tokens.ts';
-import { SYSTEM } from '../support/system.ts';
 import { authority, inS, producerWith, served, verified, verifierOf } from './token-fixture.ts';
 
 const host = { commonName: 'localhost', dnsNames: ['localhost'], server: true };
-const stranger = await CertificateAuthority.create(SYSTEM, 'stranger');
+const stranger = new CertificateAuthority('stranger');
 const [issuer, namesake, untrusted, expired, elsewhere, { identity, bound }] = await Promise.all([
   TokenIssuer.create('first'),
   TokenIssuer.create('first'),

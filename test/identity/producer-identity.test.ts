@@ -9,11 +9,9 @@ import {
   unauthenticated,
   type ClientIdentity,
 } from '../../lib/identity/producer-identity.ts';
-import { certificateWithoutSubject } from '../support/certificate-authority.ts';
-import { SYSTEM } from '../support/system.ts';
 
 const AUDIENCE = audienceUri('ingest-gateway');
-const authority = await CertificateAuthority.create(SYSTEM, 'test authority');
+const authority = new CertificateAuthority('test authority');
 const trust = new ClientTrust([new X509Certificate(authority.certificate)], []);
 
 async function issued(options: Partial<IssueOptions>): Promise<X509Certificate> {
@@ -106,7 +104,7 @@ describe('a client is unauthenticated', () => {
       })),
     ])
       assert.deepEqual(refused(await issued(options)), unauthenticated('the client certificate names no producer'));
-    const withoutSubject = new X509Certificate(await certificateWithoutSubject([AUDIENCE]));
+    const withoutSubject = await issued({ commonName: undefined, uris: [AUDIENCE] });
     assert.deepEqual(refused(withoutSubject), unauthenticated('the client certificate names no producer'));
   });
 

@@ -3,12 +3,9 @@ import { generateKeyPairSync, X509Certificate } from 'node:crypto';
 import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import 'reflect-metadata';
-import * as x509 from '@peculiar/x509';
 import { CertificateAuthority } from '../support/certificate-authority.ts';
 import { loadTlsMaterial, tlsReloadable, type TlsFiles, type TlsMaterial } from '../../lib/identity/tls-material.ts';
 import { StartFailure } from '../../lib/process/program.ts';
-import { anotherCertificate } from '../support/certificate-authority.ts';
 import { keepingLog } from '../support/gateway-in-process.ts';
 import { atEnd, temporaryFolder } from '../support/scope.ts';
 import { SYSTEM } from '../support/system.ts';
@@ -26,8 +23,8 @@ const write = (name: string, text: string): string => {
   writeFileSync(join(folder, name), text);
   return join(folder, name);
 };
-const root = await CertificateAuthority.create(SYSTEM, 'root');
-const second = await CertificateAuthority.create(SYSTEM, 'second root', 1);
+const root = new CertificateAuthority('root');
+const second = new CertificateAuthority('second root', 1);
 const server = await root.issue({ commonName: 'localhost', server: true, notAfter: soon(5) });
 const earlier = await root.issue({ commonName: 'localhost', server: true, notAfter: soon(4) });
 const [good, revoked] = await Promise.all([root.issue({ commonName: 'good' }), root.issue({ commonName: 'revoked' })]);
@@ -174,7 +171,7 @@ describe('TLS files that change', () => {
 describe('revocation lists', () => {
   it('are required for every root and intermediate that has not expired, and a missing one is named', async () => {
     const department = await root.intermediate('department');
-    const ended = await CertificateAuthority.create(SYSTEM, 'ended', -1);
+    const ended = new CertificateAuthority('ended', -1);
     const authorities = root.certificate + second.certificate + department.certificate + ended.certificate;
     const clientCa = write('authorities.pem', authorities);
     const lists = await Promise.all([root, second, department].map((one) => one.revocationList([])));
@@ -193,10 +190,10 @@ describe('revocation lists', () => {
 
   it('apply to a renewed authority, but not to another name or to a certificate that may not sign lists', async () => {
     const list = await withList(root.revocationList([]));
-    const renewed = write('renewed.pem', root.certificate + (await anotherCertificate(root, {})));
+    const renewed = write('renewed.pem', root.certificate + root.again());
     await load({ ...list, clientCa: renewed });
-    const renamed = await anotherCertificate(root, { name: 'CN=renamed' });
-    const signsNone = await anotherCertificate(root, { usages: x509.KeyUsageFlags.keyCertSign });
+    const renamed = root.again({ commonName: 'renamed' });
+    const signsNone = root.again({ signsLists: false });
     for (const text of [renamed, root.certificate + renamed, renamed + root.certificate, signsNone])
       assert.match(await refusal({ ...list, clientCa: write('renamed.pem', text) }), /^INGEST_TLS_CLIENT_C/);
   });
@@ -223,40 +220,10 @@ describe('revocation lists', () => {
   });
 
   it('identify certificates by the number, in any encoding', async () => {
-    const keys = await crypto.subtle.generateKey({ name: 'ECDSA', namedCurve: 'P-256' }, true, ['sign', 'verify']);
-    const signing = { name: 'ECDSA', hash: 'SHA-256' };
-    const common = { notBefore: new Date(Date.now() - HOUR_MS), notAfter: soon(1), signingAlgorithm: signing };
-    const authority = await x509.X509CertificateGenerator.createSelfSigned({
-      ...common,
-      serialNumber: '01',
-      name: 'CN=small numbers',
-      keys,
-      extensions: [new x509.BasicConstraintsExtension(true, undefined, true)],
-    });
-    const issue = (serialNumber: string): Promise<x509.X509Certificate> =>
-      x509.X509CertificateGenerator.create({
-        ...common,
-        serialNumber,
-        subject: 'CN=leaf',
-        issuer: authority.subject,
-        publicKey: keys.publicKey,
-        signingKey: keys.privateKey,
-      });
     const numbers = ['05', '0f', '80', 'ff01', '0100', '7fab00'];
-    const list = await x509.X509CrlGenerator.create({
-      issuer: authority.subject,
-      nextUpdate: soon(1),
-      signingAlgorithm: signing,
-      signingKey: keys.privateKey,
-      entries: numbers.map((serialNumber) => ({ serialNumber, revocationDate: new Date() })),
-    });
-    const material = await load({
-      ...(await withList(list.toString('pem').replaceAll(' CRL-----', ' X509 CRL-----'))),
-      clientCa: write('small.pem', authority.toString('pem')),
-    });
-    for (const number of numbers)
-      assert.equal(judged(material, { certificate: (await issue(number)).toString('pem') }), 'refused', number);
-    for (const number of ['06', '10', 'f0', '08', '01ff', '01'])
-      assert.equal(judged(material, { certificate: (await issue(number)).toString('pem') }), 'trusted', number);
+    const material = await load(await withList(root.revocationList(numbers)));
+    for (const serial of numbers) assert.equal(judged(material, await root.issue({ serial })), 'refused', serial);
+    for (const serial of ['06', '10', 'f0', '08', '01ff', '01'])
+      assert.equal(judged(material, await root.issue({ serial })), 'trusted', serial);
   });
 });

@@ -11,10 +11,9 @@ import type { ClientIdentity, Verdict } from '../../lib/identity/producer-identi
 import { tokenKeys, TokenVerifier } from '../../lib/identity/token-verifier.ts';
 import { CertificateAuthority } from '../support/certificate-authority.ts';
 import { atEnd, temporaryFolder } from '../support/scope.ts';
-import { SYSTEM } from '../support/system.ts';
 import { boundTo } from '../support/tokens.ts';
 
-export const authority = await CertificateAuthority.create(SYSTEM, 'root');
+export const authority = new CertificateAuthority('root');
 
 export const inS = (seconds: number): number => Math.floor(Date.now() / 1000) + seconds;
 

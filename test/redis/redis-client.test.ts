@@ -7,7 +7,6 @@ import { RedisClient } from '../../lib/redis/wire/redis-client.ts';
 import { CertificateAuthority } from '../support/certificate-authority.ts';
 import { TestRedis } from '../support/redis.ts';
 import { eventually } from '../support/scope.ts';
-import { SYSTEM } from '../support/system.ts';
 
 interface Opened {
   readonly client: RedisClient;
@@ -119,7 +118,7 @@ describe('a client', () => {
 
   it('uses TLS with rediss://, and trusts only servers of its authorities', async (t) => {
     const redis = await TestRedis.start();
-    const authority = await CertificateAuthority.create(SYSTEM, 'test authority');
+    const authority = new CertificateAuthority('test authority');
     const { certificate: cert, key } = await authority.issue({
       commonName: 'localhost',
       dnsNames: ['localhost'],

@@ -1,13 +1,8 @@
-// Certificates and revocation lists for tests and measurements that use real TLS.
-import 'reflect-metadata';
-import * as x509 from '@peculiar/x509';
-import { webcrypto } from 'node:crypto';
-import type { ClockAndRandom, Random } from '../../lib/process/clock.ts';
+// Certificates and revocation lists for tests and measurements that use real TLS (RFC 5280).
+import { generateKeyPairSync, hash, randomBytes, sign, type KeyObject } from 'node:crypto';
+import { der, TAG } from '../../lib/identity/der.ts';
 
-x509.cryptoProvider.set(webcrypto);
-
-const ALGORITHM = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' } as const;
-const DAY_MS = 24 * 60 * 60 * 1000;
+const DAY_MS = 86_400_000;
 
 /** A certificate and its key in PEM format. The serial number is hexadecimal. */
 export interface Issued {
@@ -17,191 +12,163 @@ export interface Issued {
 }
 
 export interface IssueOptions {
-  readonly commonName: string;
+  /** Without a common name, the subject is empty. */
+  readonly commonName?: string | undefined;
   readonly uris?: readonly string[];
   readonly dnsNames?: readonly string[];
-  readonly addresses?: readonly string[];
+  readonly addresses?: readonly (keyof typeof ADDRESSES)[];
   readonly server?: boolean;
-  readonly client?: boolean;
-  readonly authority?: boolean;
   readonly notBefore?: Date;
   readonly notAfter?: Date;
+  readonly serial?: string;
 }
 
-export interface ListTimes {
-  readonly thisUpdate?: Date;
-  readonly nextUpdate?: Date;
+export const LOCALHOST = {
+  ...{ commonName: 'localhost', dnsNames: ['localhost'], server: true },
+  addresses: ['127.0.0.1', '::1'],
+} as const satisfies IssueOptions;
+
+interface Subject {
+  readonly name: Buffer;
+  readonly publicKey: KeyObject;
+  readonly privateKey: KeyObject;
 }
 
-export class CertificateAuthority {
-  readonly certificate: string;
-  readonly #certificate: x509.X509Certificate;
-  readonly #keys: webcrypto.CryptoKeyPair;
-  readonly #system: ClockAndRandom;
+const sequence = (...parts: readonly Buffer[]): Buffer => der(TAG.sequence, ...parts);
+const octets = (...parts: readonly Buffer[]): Buffer => der(TAG.octets, ...parts);
+const oid = (hex: string): Buffer => der(0x06, Buffer.from(hex, 'hex'));
+const integer = (hex: string): Buffer => der(TAG.integer, Buffer.from(/^[89a-f]/.test(hex) ? `00${hex}` : hex, 'hex'));
+const time = (date: Date): Buffer =>
+  der(TAG.utcTime, Buffer.from(date.toISOString().replaceAll(/^20|[-:T]|\.\d+/g, '')));
+const daysFromNow = (days: number): Date => new Date(Date.now() + days * DAY_MS);
 
-  private constructor(system: ClockAndRandom, certificate: x509.X509Certificate, keys: webcrypto.CryptoKeyPair) {
-    this.#system = system;
-    this.#certificate = certificate;
-    this.#keys = keys;
-    this.certificate = `${certificate.toString('pem')}\n`;
-  }
+const ECDSA_WITH_SHA256 = sequence(oid('2a8648ce3d040302'));
+const YES = der(TAG.boolean, Buffer.of(0xff));
+const ADDRESSES = { '127.0.0.1': '7f000001', '::1': '1'.padStart(32, '0') } as const;
+/** The usages digitalSignature, keyCertSign and cRLSign, as bits of a byte. */
+const [SIGNS, SIGNS_CERTIFICATES, SIGNS_LISTS] = [0x80, 0x04, 0x02];
 
-  static async create(system: ClockAndRandom, commonName: string, days = 3650): Promise<CertificateAuthority> {
-    const keys = await generateKeys();
-    const nowMs = system.clock.epochMs();
-    const certificate = await x509.X509CertificateGenerator.createSelfSigned({
-      serialNumber: newSerial(system.random),
-      name: `CN=${commonName}`,
-      notBefore: new Date(nowMs - DAY_MS),
-      notAfter: new Date(nowMs + days * DAY_MS),
-      signingAlgorithm: ALGORITHM,
-      keys,
-      extensions: [...authorityExtensions(), ...(await keyIdentifiers(keys, keys))],
-    });
-    return new CertificateAuthority(system, certificate, keys);
-  }
+const extension = (id: string, content: Buffer, isCritical = false): Buffer =>
+  sequence(oid(`551d${id}`), ...(isCritical ? [YES] : []), octets(content));
 
-  static async load(system: ClockAndRandom, certificate: string, key: string): Promise<CertificateAuthority> {
-    const loaded = new x509.X509Certificate(certificate);
-    const der = Buffer.from(key.replace(/-----[^-]+-----|\s/g, ''), 'base64');
-    const privateKey = await webcrypto.subtle.importKey('pkcs8', der, ALGORITHM, true, ['sign']);
-    const publicKey = await loaded.publicKey.export(webcrypto);
-    return new CertificateAuthority(system, loaded, { privateKey, publicKey });
-  }
+const usageExtension = (bits: number): Buffer =>
+  extension('0f', der(TAG.bits, Buffer.of(Math.log2(bits & -bits), bits)), true);
 
-  key(): Promise<string> {
-    return pemOf(this.#keys.privateKey);
-  }
+const authorityExtensions = (usages: number): Buffer[] => [
+  extension('13', sequence(YES), true),
+  usageExtension(usages),
+];
 
-  async issue(options: IssueOptions): Promise<Issued> {
-    const keys = await generateKeys();
-    const certificate = await this.#sign(options, keys);
-    return {
-      certificate: `${certificate.toString('pem')}\n`,
-      key: await pemOf(keys.privateKey),
-      serial: certificate.serialNumber,
-    };
-  }
-
-  async intermediate(commonName: string): Promise<CertificateAuthority> {
-    const keys = await generateKeys();
-    const certificate = await this.#sign({ commonName, authority: true }, keys);
-    return new CertificateAuthority(this.#system, certificate, keys);
-  }
-
-  async revocationList(serials: readonly string[], { thisUpdate, nextUpdate }: ListTimes = {}): Promise<string> {
-    const nowMs = this.#system.clock.epochMs();
-    const list = await x509.X509CrlGenerator.create({
-      issuer: this.#certificate.subject,
-      thisUpdate: thisUpdate ?? new Date(nowMs - DAY_MS),
-      nextUpdate: nextUpdate ?? new Date(nowMs + 30 * DAY_MS),
-      signingAlgorithm: ALGORITHM,
-      signingKey: this.#keys.privateKey,
-      entries: serials.map((serialNumber) => ({ serialNumber, revocationDate: new Date(nowMs) })),
-    });
-    // The library writes the label "CRL", but OpenSSL reads only "X509 CRL" (RFC 7468, section 6).
-    return `${list.toString('pem').replaceAll(' CRL-----', ' X509 CRL-----')}\n`;
-  }
-
-  async #sign(options: IssueOptions, keys: webcrypto.CryptoKeyPair): Promise<x509.X509Certificate> {
-    const nowMs = this.#system.clock.epochMs();
-    const own = options.authority === true ? authorityExtensions() : leafExtensions(options);
-    return x509.X509CertificateGenerator.create({
-      serialNumber: newSerial(this.#system.random),
-      subject: `CN=${options.commonName}`,
-      issuer: this.#certificate.subject,
-      notBefore: options.notBefore ?? new Date(nowMs - DAY_MS),
-      notAfter: options.notAfter ?? new Date(nowMs + 365 * DAY_MS),
-      signingAlgorithm: ALGORITHM,
-      publicKey: keys.publicKey,
-      signingKey: this.#keys.privateKey,
-      extensions: [...own, ...(await keyIdentifiers(keys, this.#keys))],
-    });
-  }
-}
-
-function authorityExtensions(): x509.Extension[] {
+function leafExtensions({ uris = [], dnsNames = [], addresses = [], server = false }: IssueOptions): Buffer[] {
+  const names = [
+    ...uris.map((uri) => der(0x86, Buffer.from(uri))),
+    ...dnsNames.map((name) => der(0x82, Buffer.from(name))),
+    ...addresses.map((address) => der(0x87, Buffer.from(ADDRESSES[address], 'hex'))),
+  ];
   return [
-    new x509.BasicConstraintsExtension(true, undefined, true),
-    new x509.KeyUsagesExtension(x509.KeyUsageFlags.keyCertSign | x509.KeyUsageFlags.cRLSign, true),
+    extension('13', sequence(), true),
+    usageExtension(SIGNS),
+    extension('25', sequence(oid(`2b0601050507030${server ? 1 : 2}`))),
+    ...(names.length === 0 ? [] : [extension('11', sequence(...names))]),
   ];
 }
 
 /** Returns the key identifiers (RFC 5280, sections 4.2.1.1 and 4.2.1.2), which Python has required since 3.13. */
-const keyIdentifiers = (own: webcrypto.CryptoKeyPair, issuer: webcrypto.CryptoKeyPair): Promise<x509.Extension[]> =>
-  Promise.all([
-    x509.SubjectKeyIdentifierExtension.create(own.publicKey),
-    x509.AuthorityKeyIdentifierExtension.create(issuer.publicKey),
-  ]);
-
-function leafExtensions(options: IssueOptions): x509.Extension[] {
-  const names: x509.JsonGeneralNames = [
-    ...(options.uris ?? []).map((value) => ({ type: 'url' as const, value })),
-    ...(options.dnsNames ?? []).map((value) => ({ type: 'dns' as const, value })),
-    ...(options.addresses ?? []).map((value) => ({ type: 'ip' as const, value })),
-  ];
-  const { server = false, client = !server } = options;
-  const usages = [
-    ...(server ? [x509.ExtendedKeyUsage.serverAuth] : []),
-    ...(client ? [x509.ExtendedKeyUsage.clientAuth] : []),
-  ];
-  return [
-    new x509.BasicConstraintsExtension(false, undefined, true),
-    new x509.KeyUsagesExtension(x509.KeyUsageFlags.digitalSignature, true),
-    new x509.ExtendedKeyUsageExtension(usages),
-    ...(names.length === 0 ? [] : [new x509.SubjectAlternativeNameExtension(names)]),
-  ];
+function keyExtensions(own: Subject, by: Subject): Buffer[] {
+  const identifier = ({ publicKey }: Subject): Buffer =>
+    hash('sha1', publicKey.export({ type: 'spki', format: 'der' }).subarray(-65), 'buffer');
+  return [extension('0e', octets(identifier(own))), extension('23', sequence(der(0x80, identifier(by))))];
 }
 
-async function generateKeys(): Promise<webcrypto.CryptoKeyPair> {
-  return await webcrypto.subtle.generateKey(ALGORITHM, true, ['sign', 'verify']);
-}
+const subject = (commonName?: string): Subject => ({
+  name: sequence(
+    ...(commonName === undefined ? [] : [der(0x31, sequence(oid('550403'), der(0x0c, Buffer.from(commonName))))]),
+  ),
+  ...generateKeyPairSync('ec', { namedCurve: 'P-256' }),
+});
 
-async function pemOf(key: webcrypto.CryptoKey): Promise<string> {
-  const der = Buffer.from(await webcrypto.subtle.exportKey('pkcs8', key));
-  const lines = der.toString('base64').match(/.{1,64}/g) ?? [];
-  return `-----BEGIN PRIVATE KEY-----\n${lines.join('\n')}\n-----END PRIVATE KEY-----\n`;
+function signed(label: string, content: Buffer, { privateKey }: Subject): string {
+  const signature = der(TAG.bits, Buffer.of(0), sign('sha256', content, privateKey));
+  const lines =
+    sequence(content, ECDSA_WITH_SHA256, signature)
+      .toString('base64')
+      .match(/.{1,64}/g) ?? [];
+  return `-----BEGIN ${label}-----\n${lines.join('\n')}\n-----END ${label}-----\n`;
 }
 
 /** Returns 16 random bytes that form a positive number (RFC 5280, section 4.1.2.2). */
-function newSerial(random: Random): string {
-  const bytes = random.bytes(16);
-  bytes[0] = ((bytes[0] ?? 0) & 0x7f) | 0x40;
-  return bytes.toString('hex');
+const newSerial = (): string => `4${randomBytes(16).toString('hex').slice(1)}`;
+
+function certificateOf(
+  own: Subject,
+  by: Subject,
+  extensions: readonly Buffer[],
+  { notBefore = daysFromNow(-1), notAfter = daysFromNow(365), serial = newSerial() }: IssueOptions = {},
+): string {
+  const content = sequence(
+    ...[der(0xa0, integer('02')), integer(serial), ECDSA_WITH_SHA256, by.name],
+    ...[sequence(time(notBefore), time(notAfter)), own.name, own.publicKey.export({ type: 'spki', format: 'der' })],
+    der(0xa3, sequence(...extensions, ...keyExtensions(own, by))),
+  );
+  return signed('CERTIFICATE', content, by);
 }
 
-export async function certificateWithoutSubject(uris: readonly string[] = []): Promise<string> {
-  const keys = await crypto.subtle.generateKey(ALGORITHM, true, ['sign', 'verify']);
-  const names = uris.map((value) => ({ type: 'url' as const, value }));
-  const made = await x509.X509CertificateGenerator.createSelfSigned({
-    serialNumber: '01',
-    keys,
-    signingAlgorithm: ALGORITHM,
-    extensions: names.length === 0 ? [] : [new x509.SubjectAlternativeNameExtension(names)],
-  });
-  return made.toString('pem');
-}
+const keyOf = ({ privateKey }: Subject): string => String(privateKey.export({ type: 'pkcs8', format: 'pem' }));
 
-/** Issues another certificate for the key of an authority, with a different name, usage or expiry. */
-export async function anotherCertificate(
-  of: Pick<CertificateAuthority, 'certificate' | 'key'>,
-  { name, notAfter, usages }: { readonly name?: string; readonly notAfter?: Date; readonly usages?: number },
-): Promise<string> {
-  const { publicKey, subject } = new x509.X509Certificate(of.certificate);
-  const pkcs8 = Buffer.from((await of.key()).replace(/-----[^-]+-----|\s/g, ''), 'base64');
-  const made = await x509.X509CertificateGenerator.create({
-    serialNumber: `02${Buffer.from(crypto.getRandomValues(new Uint8Array(8))).toString('hex')}`,
-    subject: name ?? subject,
-    issuer: name ?? subject,
-    notBefore: new Date(Date.now() - 86_400_000),
-    notAfter: notAfter ?? new Date(Date.now() + 86_400_000),
-    publicKey: await publicKey.export(),
-    signingKey: await crypto.subtle.importKey('pkcs8', pkcs8, ALGORITHM, true, ['sign']),
-    signingAlgorithm: ALGORITHM,
-    extensions: [
-      new x509.BasicConstraintsExtension(true, undefined, true),
-      new x509.KeyUsagesExtension(usages ?? x509.KeyUsageFlags.keyCertSign | x509.KeyUsageFlags.cRLSign, true),
-    ],
-  });
-  return `${made.toString('pem')}\n`;
+export class CertificateAuthority {
+  readonly certificate: string;
+  readonly #own: Subject;
+
+  constructor(commonName: string, days = 3650, by?: CertificateAuthority) {
+    this.#own = subject(commonName);
+    const usages = SIGNS_CERTIFICATES | SIGNS_LISTS;
+    const notAfter = daysFromNow(days);
+    this.certificate = certificateOf(this.#own, (by ?? this).#own, authorityExtensions(usages), { notAfter });
+  }
+
+  get key(): string {
+    return keyOf(this.#own);
+  }
+
+  async issue(options: IssueOptions): Promise<Issued> {
+    const own = subject(options.commonName);
+    const serial = options.serial ?? newSerial();
+    const certificate = certificateOf(own, this.#own, leafExtensions(options), { ...options, serial });
+    return { certificate, key: keyOf(own), serial };
+  }
+
+  /** Issues another certificate for the key of the authority. */
+  again(
+    { commonName, notAfter = daysFromNow(1), signsLists = true } = {} as {
+      readonly commonName?: string;
+      readonly notAfter?: Date;
+      readonly signsLists?: boolean;
+    },
+  ): string {
+    const own = { ...this.#own, ...(commonName !== undefined && { name: subject(commonName).name }) };
+    return certificateOf(own, own, authorityExtensions(SIGNS_CERTIFICATES | (signsLists ? SIGNS_LISTS : 0)), {
+      notAfter,
+    });
+  }
+
+  async intermediate(commonName: string): Promise<CertificateAuthority> {
+    return new CertificateAuthority(commonName, 365, this);
+  }
+
+  async revocationList(
+    serials: readonly string[],
+    {
+      thisUpdate = daysFromNow(-1),
+      nextUpdate = daysFromNow(30),
+    }: { readonly thisUpdate?: Date; readonly nextUpdate?: Date } = {},
+  ): Promise<string> {
+    const now = time(new Date());
+    const entries = serials.map((serial) => sequence(integer(serial), now));
+    const times = [time(thisUpdate), time(nextUpdate)];
+    const content = sequence(
+      ...[integer('01'), ECDSA_WITH_SHA256, this.#own.name, ...times],
+      ...(entries.length === 0 ? [] : [sequence(...entries)]),
+    );
+    return signed('X509 CRL', content, this.#own);
+  }
 }
