@@ -29,7 +29,7 @@ export interface SendEventsOptions extends SenderIdentity, FlowOptions {
    * The gateway's URL, such as `https://gateway:8443`, without `/events`. For tests, http to this machine is allowed.
    */
   readonly url: string | URL;
-  /** The maximum number of tries for one event. The default is 10, or 1 at an address that was never reached. */
+  /** The maximum number of tries for one event. The default is 10, or 3 at an address that was never reached. */
   readonly tries?: number | undefined;
   /** The time limit of one try in milliseconds, up to the last byte of its answer. The default is 30,000. */
   readonly timeoutMs?: number | undefined;

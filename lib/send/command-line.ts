@@ -18,7 +18,7 @@ Usage: ingest-send [options] [FILE]      FILE or "-" for standard input (default
   --connections N    connections to the gateway (default 4; with --pipelining 1 as many as --concurrency)
   --pipelining N     maximum of unanswered requests on a connection, 1 to 32 (default 16)
   --rate N           maximum of events started in a second (default: no limit)
-  --tries N          tries for one event (default 10, or 1 at an address that was never reached)
+  --tries N          tries for one event (default 10, or 3 at an address that was never reached)
   --timeout MS       time limit of one try, up to the last byte of its answer (default 30000)
   --resend FILE      send the events of a refused file again
   --sample N         send N sample events with new ids, instead of a file

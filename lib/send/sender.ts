@@ -13,6 +13,9 @@ import type { Accepted, NotAccepted, Try } from './try.ts';
 const PAUSE_FIRST_MS = 100;
 const PAUSE_MAX_MS = 10_000;
 
+/** Tries at an address to which no connection has succeeded. */
+const DOUBTFUL_TRIES_MAX = 3;
+
 interface Settled<T> {
   readonly event: T;
   readonly tries: number;
@@ -96,6 +99,8 @@ export class Sender {
       const result = await once();
       const answerMs = clock.ms() - startMs;
       if (result.kind === 'hopeless') throw new SendingStopped(printable(result.reason));
+      if (result.kind === 'retry' && result.doubt !== undefined && tries === DOUBTFUL_TRIES_MAX)
+        throw new SendingStopped(printable(result.doubt));
       if (result.kind === 'accepted') return { ...result, event, tries, answerMs };
       const { code, status, answer, requestId } = result;
       const retryable = result.kind === 'retry';

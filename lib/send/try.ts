@@ -26,13 +26,19 @@ export interface NotAccepted {
  * - `hopeless`: another try would fail too. `reason` states what to do.
  * - `refused`: the answer does not allow another try.
  * - `retry`: the body contains `retryable: true`, or the gateway did not answer. The id makes another try safe.
- *   `misplaced`: the answer belongs to another request, so the connection must end.
+ *   `misplaced`: the answer belongs to another request, so the connection must end. `doubt`: what to do if this happens
+ *   several times.
  */
 export type Try =
   | Accepted
   | { readonly kind: 'hopeless'; readonly reason: string }
   | ({ readonly kind: 'refused' } & NotAccepted)
-  | ({ readonly kind: 'retry'; readonly afterMs: number; readonly misplaced?: boolean } & NotAccepted);
+  | ({
+      readonly kind: 'retry';
+      readonly afterMs: number;
+      readonly misplaced?: boolean;
+      readonly doubt?: string;
+    } & NotAccepted);
 
 /** The code of a try that the gateway did not answer. */
 export const NO_ANSWER = 'NO_ANSWER';
@@ -46,33 +52,53 @@ const RETRY_AFTER_MAX_MS = 300_000;
 /** The form of the codes in openapi/events.yaml. Such a code is safe to print. */
 const CODE = /^[A-Z][A-Z0-9_]{0,63}$/;
 
-/** Matches Node's error codes for an untrusted server certificate (node:tls, "X509 certificate error codes"). */
-const TRUST_ERROR =
-  /^(CERT_|ERR_TLS_CERT_|UNABLE_TO_|SELF_SIGNED_|DEPTH_ZERO_|HOSTNAME_MISMATCH|INVALID_(CA|PURPOSE)|PATH_LENGTH_)/;
+/** An error's code, what it means, and what to do. */
+type Hopeless = readonly [code: RegExp, why: string, remedy: string];
 
-/** TLS alerts with which a server refuses a certificate, a name or a protocol. */
-const REFUSED_ALERT = /ALERT_.*(CERTIFICATE|UNKNOWN_CA|ACCESS_DENIED|HANDSHAKE_FAILURE|PROTOCOL|UNRECOGNIZED_NAME)/;
+/** Failures that another try cannot change (node:tls, "X509 certificate error codes"; TLS alerts). */
+const HOPELESS: readonly Hopeless[] = [
+  [
+    /^(ERR_TLS_CERT_ALTNAME_INVALID|HOSTNAME_MISMATCH)$/,
+    'the server is not trusted',
+    'the URL must name a host that is in the certificate',
+  ],
+  [
+    /^(CERT_(HAS_EXPIRED|NOT_YET_VALID|REVOKED)|INVALID_PURPOSE)$/,
+    'the server is not trusted',
+    'its certificate must be replaced, unless the clock of this machine is wrong',
+  ],
+  [
+    /^(CERT_|ERR_TLS_CERT_|UNABLE_TO_|SELF_SIGNED_|DEPTH_ZERO_|INVALID_CA|PATH_LENGTH_)/,
+    'the server is not trusted',
+    '"ca" must contain the authority that signed its certificate',
+  ],
+  [
+    /ALERT_.*(CERTIFICATE|UNKNOWN_CA|ACCESS_DENIED|HANDSHAKE_FAILURE|PROTOCOL|UNRECOGNIZED_NAME)/,
+    'the server refused the TLS handshake',
+    'check "cert" and "key", and the port in the URL',
+  ],
+];
 
-const NOT_TLS = /^ERR_SSL_(WRONG_VERSION_NUMBER|PACKET_LENGTH_TOO_LONG|HTTP_REQUEST|UNSUPPORTED_PROTOCOL)$/;
-const UNREACHABLE: ReadonlySet<string> = new Set(['ECONNREFUSED', 'ENOTFOUND']);
+/** Failures that another try cannot change at an address to which no connection has succeeded. */
+const HOPELESS_IF_NEW: readonly Hopeless[] = [
+  [
+    /^ERR_SSL_(WRONG_VERSION_NUMBER|PACKET_LENGTH_TOO_LONG|HTTP_REQUEST|UNSUPPORTED_PROTOCOL)$/,
+    'the server does not use TLS',
+    'check the port in the URL',
+  ],
+  [/^(ECONNREFUSED|ENOTFOUND)$/, 'no gateway at this address', 'check the URL, or set "tries" to wait for the gateway'],
+];
 
 /** `isNew` is true if the caller wants to know that an address is wrong, and no connection to it has succeeded yet. */
-export function unansweredTry(cause: NodeJS.ErrnoException, isNew = false): Try {
-  const error = messageOf(cause);
-  const { code = '' } = cause;
-  const hopeless = (why: string, remedy: string): Try => ({
-    kind: 'hopeless',
-    reason: `${why}: ${error}${error.includes(code) ? '' : ` (${code})`}; ${remedy}`,
-  });
-  if (code === 'ERR_TLS_CERT_ALTNAME_INVALID')
-    return hopeless('the server is not trusted', 'the URL must name a host that is in the certificate');
-  if (TRUST_ERROR.test(code))
-    return hopeless('the server is not trusted', '"ca" must contain the authority that signed its certificate');
-  if (REFUSED_ALERT.test(code)) return hopeless('the server refused the TLS handshake', 'check "cert" and "key"');
-  if (isNew && NOT_TLS.test(code)) return hopeless('the server does not use TLS', 'check the port in the URL');
-  if (isNew && UNREACHABLE.has(code))
-    return hopeless('no gateway at this address', 'check the URL, or set "tries" to wait for the gateway');
-  return noAnswer(0, { error }, {});
+export function unansweredTry(cause: NodeJS.ErrnoException & { readonly reason?: string }, isNew = false): Try {
+  const { code = '', reason } = cause;
+  // OpenSSL's own messages name its source files. `reason` is the readable part.
+  const error = reason ?? messageOf(cause);
+  const shown = error.includes(code) ? error : `${error} (${code})`;
+  for (const [codes, why, remedy] of isNew ? [...HOPELESS, ...HOPELESS_IF_NEW] : HOPELESS)
+    if (codes.test(code)) return { kind: 'hopeless', reason: `${why}: ${shown}; ${remedy}` };
+  const doubt = `no TLS handshake with the server: ${shown}; check the port in the URL, or set "tries" to wait`;
+  return noAnswer(0, { error }, isNew ? { doubt } : {});
 }
 
 const noAnswer = (status: number, answer: object, more: Partial<Try & { kind: 'retry' }>) =>

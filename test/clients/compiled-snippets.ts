@@ -9,16 +9,15 @@ import { openLink } from '../support/link.ts';
 import { atEnd } from '../support/scope.ts';
 import { ADDRESS, ensureCommand, snippet, SnippetRunner } from '../support/snippets.ts';
 
-const GOROUTINES = 200;
-const CONNECTIONS = 32;
+const [GOROUTINES, EVENTS, CONNECTIONS] = [200, 2_000, 32];
 const SEND_MANY = `
 func main() {
 	client := newClient()
 	done := make(chan bool)
 	for n := 0; n < ${GOROUTINES}; n++ {
 		go func(n int) {
-			for i := 0; i < 10; i++ {
-				try(client, fmt.Sprintf("{\\"id\\":\\"many-%d-%d\\",\\"type\\":\\"order.placed\\"}", n, i))
+			for i := n; i < ${EVENTS}; i += ${GOROUTINES} {
+				try(client, fmt.Sprintf("{\\"id\\":\\"many-%d\\",\\"type\\":\\"order.placed\\"}", i))
 			}
 			done <- true
 		}(n)
@@ -47,7 +46,7 @@ describe("the loops of the producers' page", () => {
     writeFileSync(join(runner.folder, 'many.go'), text.replace('\t"math/rand"\n', ''));
     const go = ensureCommand('go', 'golang-go');
     await promisify(execFile)(go, ['run', 'many.go'], { cwd: runner.folder, timeout: 150_000 });
-    assert.equal(runner.gateway.events.filter(({ id }) => id.startsWith('many-')).length, 10 * GOROUTINES);
+    assert.equal(runner.gateway.events.filter(({ id }) => id.startsWith('many-')).length, EVENTS);
     assert.ok(link.taken <= CONNECTIONS, `${link.taken} connections`);
   });
 

@@ -1,30 +1,72 @@
 import assert from 'node:assert/strict';
 import { execFile, execFileSync } from 'node:child_process';
-import { once } from 'node:events';
 import { cpSync, writeFileSync } from 'node:fs';
-import { createServer, type AddressInfo } from 'node:net';
+import type { ServerResponse } from 'node:http';
+import { createServer } from 'node:https';
+import { createServer as createTcpServer } from 'node:net';
 import { join } from 'node:path';
+import { text as bodyOf } from 'node:stream/consumers';
 import { before, describe, it } from 'node:test';
 import { promisify } from 'node:util';
+import { listening } from '../send/server.ts';
 import { TestGateway, PATIENT } from '../support/gateway.ts';
 import { Pki } from '../support/pki.ts';
 import { TestRedis } from '../support/redis.ts';
-import { atEnd, temporaryFolder } from '../support/scope.ts';
+import { temporaryFolder } from '../support/scope.ts';
 import { ADDRESS, python, snippet, SnippetRunner } from '../support/snippets.ts';
 
 const EVENTS = 40;
 const PACKAGES = ['axios@1.21.1', 'axios-retry@4.5.0', 'got@16.1.0', 'undici@8.12.4', 'cloudevents@10.0.0'];
+const LIBRARIES = ['axios-retry', 'got', 'undici', 'urllib3'] as const;
+
+/** Sends the events `NAME-0`, `NAME-1` … at the same time, and prints the ids for which `send` returned. */
 const SEND_ALL = `
-const all = Array.from({ length: ${EVENTS} }, (_, at) => ({ id: \`\${process.argv[2]}-\${at}\`, type: 'order.placed' }));
-await Promise.all(all.map((event) => send(event)));
+const [name, count] = process.argv.slice(2);
+const ids = Array.from({ length: count }, (_, at) => \`\${name}-\${at}\`);
+const ended = await Promise.allSettled(ids.map((id) => send({ id, type: 'order.placed' })));
+console.log(JSON.stringify(ids.filter((_, at) => ended[at].status === 'fulfilled')));
+process.exit(0);
 `;
 const SEND_ALL_PYTHON = `
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
-with ThreadPoolExecutor(${EVENTS}) as threads:
-    list(threads.map(send, [{"id": f"{sys.argv[1]}-{at}", "type": "order.placed"} for at in range(${EVENTS})]))
+def sent(id):
+    try:
+        send({"id": id, "type": "order.placed"})
+        return True
+    except Exception:
+        return False
+
+name, count = sys.argv[1:]
+ids = [f"{name}-{at}" for at in range(int(count))]
+with ThreadPoolExecutor(len(ids)) as threads:
+    print(json.dumps([id for id, ok in zip(ids, threads.map(sent, ids)) if ok]))
 `;
+
+const page =
+  (status: number, headers: Record<string, string> = {}) =>
+  (response: ServerResponse) =>
+    void response.writeHead(status, { 'Content-Type': 'text/html', ...headers }).end('<html>not a gateway</html>');
+const soon = (): string => new Date(Date.now() + 1_500).toUTCString();
+
+/** Answers of a proxy to the first try of an event. The event is sent again after the first REPEATED of them. */
+const FOREIGN: readonly ((response: ServerResponse) => void)[] = [
+  page(502),
+  page(504),
+  (response) => page(503, { 'Retry-After': soon() })(response),
+  (response) => response.req.socket.destroy(),
+  page(200),
+  page(202),
+  page(303, { Location: '/login' }),
+  (response) => void response.writeHead(204).end(),
+  (response) => void response.writeHead(200, { 'Content-Type': 'application/json' }).end('{"status":"ok"}'),
+  (response) => {
+    response.writeHead(202, { 'Content-Type': 'application/json', 'Content-Length': '99' });
+    response.write('{"id":', () => response.req.socket.destroy());
+  },
+];
+const REPEATED = 4;
 
 describe('the settings for retry libraries in openapi/PRODUCERS.md', () => {
   let redis: TestRedis;
@@ -42,15 +84,15 @@ describe('the settings for retry libraries in openapi/PRODUCERS.md', () => {
     execFileSync('npm', ['install', ...options, ...PACKAGES], { cwd: folder, stdio: ['ignore', 'ignore', 'inherit'] });
   });
 
-  /** Runs a program against the real gateway, in a copy of the folder that has an identity for it. */
-  async function runs(producer: string, file: string, text: string): Promise<string> {
+  /** Runs a program against a server with the certificate of `pki`, in a copy of the folder with an identity for it. */
+  async function runs(port: number, file: string, text: string, producer: string, ...args: string[]): Promise<string> {
     const { cert, key } = await pki.producer(producer);
     const path = temporaryFolder();
     cpSync(folder, path, { recursive: true, verbatimSymlinks: true });
     const pem = { 'ca.pem': pki.authority.certificate, 'producer.pem': cert, 'producer-key.pem': key };
-    const program = { [file]: text.replaceAll(ADDRESS, `https://127.0.0.1:${gateway.port}`) };
+    const program = { [file]: text.replaceAll(ADDRESS, `https://127.0.0.1:${port}`) };
     for (const [name, content] of Object.entries({ ...pem, ...program })) writeFileSync(join(path, name), content);
-    return run(path, file, producer);
+    return run(path, file, producer, ...args);
   }
 
   async function run(cwd: string, file: string, ...args: readonly string[]): Promise<string> {
@@ -58,75 +100,85 @@ describe('the settings for retry libraries in openapi/PRODUCERS.md', () => {
     return (await promisify(execFile)(command, [file, ...args], { cwd, timeout: 60_000 })).stdout;
   }
 
-  for (const library of ['axios-retry', 'got', 'undici', 'urllib3']) {
+  const queued = async (stem: string): Promise<number> => {
+    const bodies = (await redis.entries()).map(({ fields }) => JSON.parse(fields['body'] ?? '') as { id: string });
+    return bodies.filter(({ id }) => id.startsWith(stem)).length;
+  };
+
+  for (const library of LIBRARIES) {
     const isPython = library === 'urllib3';
     const text = snippet(`${isPython ? 'python' : 'js'} ${library}`);
     const file = `send-${library}.${isPython ? 'py' : 'mjs'}`;
     const all = text + (isPython ? SEND_ALL_PYTHON : SEND_ALL);
 
     it(`have every event accepted with ${library}`, async () => {
-      await runs(library, file, all);
-      const bodies = (await redis.entries()).map(({ fields }) => JSON.parse(fields['body'] ?? '') as { id: string });
-      assert.equal(bodies.filter(({ id }) => id.startsWith(`${library}-`)).length, EVENTS);
+      await runs(gateway.port, file, all, library, String(EVENTS));
+      assert.equal(await queued(`${library}-`), EVENTS);
+    });
+
+    it(`take no answer but an acceptance for one with ${library}`, async () => {
+      const tried = new Set<string>();
+      const { certificate: cert, key } = pki.server;
+      const accepted: string[] = [];
+      const answer = (id: string, response: ServerResponse): void => {
+        const foreign = tried.has(id) ? undefined : FOREIGN[Number(id.split('-').at(-1))];
+        tried.add(id);
+        if (id === '') return page(200)(response);
+        if (foreign !== undefined) return foreign(response);
+        accepted.push(id);
+        response.writeHead(202).end(JSON.stringify({ id, status: 'accepted' }));
+      };
+      const server = createServer({ cert, key }, (request, response) => {
+        const body = bodyOf(request).catch(() => '');
+        void body.then((text) => answer(/"id": ?"([^"]*)"/.exec(text)?.[1] ?? '', response));
+      });
+      const printed = await runs(await listening(server), file, all, library, String(FOREIGN.length));
+      const returned = JSON.parse(printed) as string[];
+      assert.deepEqual(
+        returned.filter((id) => !accepted.includes(id)),
+        [],
+        'lost',
+      );
+      for (let at = 0; at < REPEATED; at += 1) assert.ok(returned.includes(`${library}-${at}`), `${at} of ${printed}`);
     });
 
     it(`have shed events sent again with ${library}, and stop at an untrusted server`, async () => {
       writeFileSync(join(folder, file), all.replaceAll(ADDRESS, shedding.gateway.url));
       shedding.gateway.reset();
       shedding.gateway.next('unavailable', 'shed', 'shed', 'internal', 'shed');
-      await run(folder, file, library);
+      await run(folder, file, library, String(EVENTS));
       assert.deepEqual([shedding.gateway.events.length, shedding.gateway.requests], [EVENTS, EVENTS + 5]);
-      const one = isPython
-        ? '\nsend({"id": "shop-one", "type": "t"})\n'
-        : `\nawait send({ id: 'shop-one', type: 't' });\n`;
-      const { path, link } = await shedding.distrusting(file, text + one);
-      await assert.rejects(run(path, file), { code: 1 });
+      const { path, link } = await shedding.distrusting(file, all);
+      assert.equal(await run(path, file, library, '1'), '[]\n');
       assert.ok(link.taken <= 4, `${link.taken} connections`);
     });
   }
 
-  for (const [library, event] of [
-    ['fetch', `{ id: 'once-fetch', type: 'order.placed' }`],
-    [
-      'cloudevents',
-      `new CloudEvent({ id: 'once-cloudevents', source: '/shop', type: 'order.placed', data: { n: 1 } })`,
-    ],
-  ] as const)
-    it(`have an event accepted with ${library}, and a refusal reported`, async () => {
-      const imported = library === 'cloudevents' ? "import { CloudEvent } from 'cloudevents';\n" : '';
-      const all = `${imported}${snippet(`js ${library}`)}
-        const [event, bad] = [${event}, { ...${event}, id: '' }];
-        const refused = await send(bad).catch(({ retryable }) => ({ retryable }));
-        console.log((await send(event)).status, refused.retryable);
-        process.exit(0);`;
-      assert.equal(await runs(library, `once-${library}.mjs`, all), 'accepted false\n');
-      const bodies = (await redis.entries()).map(({ fields }) => JSON.parse(fields['body'] ?? '') as { id: string });
-      assert.equal(bodies.filter(({ id }) => id === `once-${library}`).length, 1);
-    });
-
-  for (const [library, event] of [
-    ['fetch', `{ id: 'shop-silence', type: 't' }`],
-    ['cloudevents', `new CloudEvent({ id: 'shop-silence', source: '/shop', type: 't' })`],
-  ] as const)
-    it(`end a try without an answer with ${library}`, async () => {
-      const silent = createServer().listen(0, '127.0.0.1');
-      await once(silent, 'listening');
-      atEnd(() => void silent.close());
-      const imported = library === 'cloudevents' ? "import { CloudEvent } from 'cloudevents';\n" : '';
-      const text = `${imported}${snippet(`js ${library}`)}
-        console.log((await send(${event}).catch((error) => error)).name);
-        process.exit(0);`;
-      const url = `https://127.0.0.1:${(silent.address() as AddressInfo).port}`;
-      writeFileSync(join(folder, `${library}-silence.mjs`), text.replaceAll(ADDRESS, url));
-      assert.match(await run(folder, `${library}-silence.mjs`), /^(Timeout|Abort)Error\n$/);
-    });
-
-  it('report a shed event as retryable with fetch', async () => {
-    shedding.gateway.next('shed');
-    const text = `${snippet('js fetch')}
-      console.log((await send({ id: 'shop-shed', type: 't' }).catch((error) => error)).retryable);
+  for (const library of ['fetch', 'cloudevents']) {
+    const source = library === 'fetch' ? '' : "import { CloudEvent } from 'cloudevents';\n";
+    const event = (id: string): string =>
+      library === 'fetch'
+        ? `{ id: '${id}', type: 't' }`
+        : `new CloudEvent({ id: '${id}', source: '/shop', type: 't' })`;
+    const program = (print: string): string => `${source}${snippet(`js ${library}`)}
+      const failure = (event) => send(event).catch((error) => error);
+      console.log(${print});
       process.exit(0);`;
-    writeFileSync(join(folder, 'shed.mjs'), text.replaceAll(ADDRESS, shedding.gateway.url));
-    assert.equal(await run(folder, 'shed.mjs'), 'true\n');
-  });
+
+    it(`have an event accepted, a refusal and a shed event reported, and an unanswered try ended with ${library}`, async () => {
+      const print = `(await send(${event(`once-${library}`)})).status,
+        (await failure({ ...${event('bad')}, id: '' })).retryable`;
+      assert.equal(await runs(gateway.port, 'once.mjs', program(print), library), 'accepted false\n');
+      assert.equal(await queued(`once-${library}`), 1);
+
+      const silent = await listening(createTcpServer());
+      const unanswered = program(`(await failure(${event('silence')})).name`);
+      assert.match(await runs(silent, 'silence.mjs', unanswered, library), /^(Timeout|Abort)Error\n$/);
+      if (library !== 'fetch') return; // the fake gateway reads no CloudEvents
+      shedding.gateway.next('shed');
+      const shed = program(`(await failure(${event('shop-shed')})).retryable`);
+      writeFileSync(join(folder, 'shed.mjs'), shed.replaceAll(ADDRESS, shedding.gateway.url));
+      assert.equal(await run(folder, 'shed.mjs'), 'true\n');
+    });
+  }
 });

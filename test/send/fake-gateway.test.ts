@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
-import { startFakeGateway, type FakeGateway } from '../../lib/send/fake-gateway.ts';
-import { sendEvents } from '../../lib/send/client.ts';
+import { createClient, type SendEventsOptions } from '../../lib/send/client.ts';
+import { startFakeGateway, type FakeGateway, type FakeGatewayOptions } from '../../lib/send/fake-gateway.ts';
 import { describeProducerContract, type ContractGateway } from '../contract/producers.ts';
 import { event, TestClient, type Reply } from '../support/client.ts';
 import { Pki } from '../support/pki.ts';
@@ -12,8 +12,7 @@ describeProducerContract('of the fake gateway', async (): Promise<ContractGatewa
   const producer = await pki.producer('contract');
   const ca = pki.authority.certificate;
   const tls = { cert: pki.server.certificate, key: pki.server.key, ca };
-  const gateway = await startFakeGateway({ tls, retryAfterS: 1 });
-  atEnd(() => gateway.close());
+  const gateway = await fake({ tls, retryAfterS: 1 });
   const client = new TestClient(Number(new URL(gateway.url).port), ca, producer);
   return {
     options: { url: gateway.url, cert: producer.cert, key: producer.key, ca },
@@ -30,16 +29,25 @@ describeProducerContract('of the fake gateway', async (): Promise<ContractGatewa
   };
 });
 
-it('the fake gateway accepts an event even if it sends no answer, so that the next try is a duplicate', async () => {
-  const gateway = await startFakeGateway();
+async function fake(options: FakeGatewayOptions = {}): Promise<FakeGateway> {
+  const gateway = await startFakeGateway(options);
   atEnd(() => gateway.close());
+  return gateway;
+}
+
+async function sent({ url }: FakeGateway, id: string, options: Partial<SendEventsOptions> = {}) {
+  const client = createClient({ url, ...options });
+  const result = await client.send({ id, type: 't' });
+  await client.close();
+  return result;
+}
+
+it('the fake gateway accepts an event even if it sends no answer, so that the next try is a duplicate', async () => {
+  const gateway = await fake();
   gateway.next('noAnswer', 'overloaded', 'internal');
   const codes: string[] = [];
-  const options = { url: gateway.url, onRetry: ({ code }: { code: string }) => codes.push(code) };
-  const startMs = performance.now();
-  for await (const result of sendEvents([{ id: 'patient', type: 't' }], options))
-    assert.ok(result.kind === 'accepted' && result.duplicate && result.tries === 4);
-  assert.ok(performance.now() - startMs < 25_000, 'without the timeout of 30 s');
+  const result = await sent(gateway, 'patient', { onRetry: ({ code }) => codes.push(code) });
+  assert.ok(result.kind === 'accepted' && result.duplicate && result.tries === 4);
   assert.deepEqual(codes, ['NO_ANSWER', 'QUEUE_OVERLOADED', 'INTERNAL']);
   assert.equal(gateway.requests, 4);
   assert.deepEqual(
@@ -49,68 +57,54 @@ it('the fake gateway accepts an event even if it sends no answer, so that the ne
 });
 
 it('the fake gateway gives every refusal on demand, makes no producer wait, and forgets everything at a reset', async () => {
-  const gateway = await startFakeGateway();
-  atEnd(() => gateway.close());
-  const all = [401, 403, 409, 413, 'TYPE_NOT_ALLOWED', 'PRODUCER_DISABLED'] as const;
-  gateway.next(...all);
-  const answers: string[] = [];
-  for (const _ of all)
-    for await (const result of sendEvents([{ id: 'refused', type: 't' }], { url: gateway.url }))
-      answers.push(result.kind === 'refused' ? `${result.status} ${result.code} ${result.retryable}` : result.kind);
-  const codes = [
-    '401 UNAUTHORIZED_PRODUCER',
-    '403 UNAUTHORIZED_PRODUCER',
-    '409 EVENT_ID_CONFLICT',
-    '413 INVALID_EVENT',
-  ];
-  assert.deepEqual(
-    answers,
-    [...codes, '403 TYPE_NOT_ALLOWED', '403 PRODUCER_DISABLED'].map((code) => `${code} false`),
-  );
+  const gateway = await fake();
+  for (const [next, code] of [
+    [401, '401 UNAUTHORIZED_PRODUCER'],
+    [403, '403 UNAUTHORIZED_PRODUCER'],
+    [409, '409 EVENT_ID_CONFLICT'],
+    [413, '413 INVALID_EVENT'],
+    ['TYPE_NOT_ALLOWED', '403 TYPE_NOT_ALLOWED'],
+    ['PRODUCER_DISABLED', '403 PRODUCER_DISABLED'],
+  ] as const) {
+    gateway.next(next);
+    const result = await sent(gateway, 'refused');
+    assert.ok(result.kind === 'refused' && !result.retryable && `${result.status} ${result.code}` === code, code);
+  }
   assert.deepEqual(gateway.events, []);
   gateway.next('shed', 'unavailable', 'rateLimited');
   const startMs = performance.now();
-  for await (const result of sendEvents([{ id: 'later', type: 't' }], { url: gateway.url }))
-    assert.ok(result.kind === 'accepted' && !result.duplicate && result.tries === 4);
+  const later = await sent(gateway, 'later');
+  assert.ok(later.kind === 'accepted' && !later.duplicate && later.tries === 4);
   assert.ok(performance.now() - startMs < 1_000, 'Retry-After is 0');
   gateway.next('unavailable');
   gateway.giveAway('later');
   gateway.reset();
-  for await (const { kind } of sendEvents([{ id: 'later', type: 't' }], { url: gateway.url }))
-    assert.equal(kind, 'accepted');
+  assert.equal((await sent(gateway, 'later')).kind, 'accepted');
   assert.equal(gateway.requests, 1);
 });
 
 it('the fake gateway can leave a producer to its timeout, and refuses unknown kinds of answers', async () => {
-  const gateway = await startFakeGateway();
-  atEnd(() => gateway.close());
+  const gateway = await fake();
   gateway.next('silence');
-  const reasons: string[] = [];
-  const onRetry = ({ answer }: { answer: unknown }): void => void reasons.push(JSON.stringify(answer));
-  for await (const result of sendEvents([{ id: 'silent', type: 't' }], { url: gateway.url, timeoutMs: 300, onRetry }))
-    assert.ok(result.kind === 'accepted' && result.duplicate);
-  assert.match(reasons.join(), /no answer within 300 ms/);
+  const result = await sent(gateway, 'silent', { timeoutMs: 300 });
+  assert.ok(result.kind === 'accepted' && result.duplicate && result.tries === 2);
   assert.throws(() => gateway.next('typo' as 'internal'), { name: 'TypeError', message: /typo: expected one of/ });
 });
 
 it('the fake gateway accepts no later event of a connection that it closed', async () => {
-  const gateway = await startFakeGateway();
-  atEnd(() => gateway.close());
+  const gateway = await fake();
   gateway.next('noAnswer');
-  let duplicates = 0;
-  const events = Array.from({ length: 10 }, (_, at) => ({ id: `e-${at}`, type: 't' }));
-  for await (const result of sendEvents(events, { url: gateway.url, connections: 1 }))
-    if (result.kind === 'accepted' && result.duplicate) duplicates += 1;
-  assert.equal(duplicates, 1);
+  const client = createClient({ url: gateway.url, connections: 1 });
+  const results = await Promise.all(Array.from({ length: 10 }, (_, at) => client.send({ id: `e-${at}`, type: 't' })));
+  await client.close();
+  assert.equal(results.filter((result) => result.kind === 'accepted' && result.duplicate).length, 1);
 });
 
 it('the fake gateway refuses a client without a certificate of its authority, if it has an authority', async () => {
   const pki = await Pki.create();
   const { certificate: cert, key } = pki.server;
   const ca = pki.authority.certificate;
-  const strict = await startFakeGateway({ tls: { cert, key, ca } });
-  const lax = await startFakeGateway({ tls: { cert, key } });
-  atEnd(async () => void (await Promise.all([strict.close(), lax.close()])));
+  const [strict, lax] = [await fake({ tls: { cert, key, ca } }), await fake({ tls: { cert, key } })];
   const post = ({ url }: FakeGateway): Promise<Reply> =>
     new TestClient(Number(new URL(url).port), ca, undefined).post(event('a'));
   const reply = await post(strict);

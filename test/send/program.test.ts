@@ -9,7 +9,7 @@ import { TestProcess } from '../support/gateway.ts';
 import { Pki } from '../support/pki.ts';
 import { Program } from '../support/program.ts';
 import { eventually } from '../support/scope.ts';
-import { listening } from './listening.ts';
+import { listening } from './server.ts';
 
 interface Arrival {
   readonly body: string;
