@@ -10,29 +10,27 @@ import type { RedisConnection } from '../server/connection.ts';
 export const PROBE_INTERVAL_MS = 400;
 export const PROBE_TIMEOUT_MS = 600;
 
-interface QueueProbeOptions {
-  /** A write that changes nothing, which fails if Redis is full or read-only. */
-  readonly call: () => Promise<void>;
-  readonly connection: RedisConnection;
-  readonly clock: Clock;
-  readonly log: Log;
-}
-
 export class QueueProbe {
-  readonly #options: QueueProbeOptions;
+  readonly #call: () => Promise<void>;
+  readonly #connection: RedisConnection;
+  readonly #clock: Clock;
+  readonly #log: Log;
   #asking = false;
   #answeredMs = Number.NEGATIVE_INFINITY;
   #reason: string | undefined = NOT_ASKED;
 
-  constructor(options: QueueProbeOptions) {
-    this.#options = options;
+  /** `call` is a write that changes nothing, and fails if Redis is full or read-only. */
+  constructor(call: () => Promise<void>, connection: RedisConnection, clock: Clock, log: Log) {
+    this.#call = call;
+    this.#connection = connection;
+    this.#clock = clock;
+    this.#log = log;
   }
 
   state(): QueueState {
     if (this.#reason !== undefined) return { available: false, reason: this.#reason };
-    if (this.#options.clock.ms() - this.#answeredMs > PROBE_INTERVAL_MS + PROBE_TIMEOUT_MS) {
+    if (this.#clock.ms() - this.#answeredMs > PROBE_INTERVAL_MS + PROBE_TIMEOUT_MS)
       return { available: false, reason: 'the queue has not answered lately' };
-    }
     return { available: true };
   }
 
@@ -40,13 +38,12 @@ export class QueueProbe {
   async ask(): Promise<QueueState> {
     if (this.#asking) return this.state();
     this.#asking = true;
-    const { call, connection, clock } = this.#options;
     try {
-      await call();
-      this.#answeredMs = clock.ms();
+      await this.#call();
+      this.#answeredMs = this.#clock.ms();
       this.says(undefined);
     } catch (cause) {
-      this.says(connection.ready ? messageOf(cause) : connection.lastError);
+      this.says(this.#connection.ready ? messageOf(cause) : this.#connection.lastError);
     } finally {
       this.#asking = false;
     }
@@ -58,8 +55,7 @@ export class QueueProbe {
     if (reason === this.#reason) return;
     const before = this.#reason;
     this.#reason = reason;
-    const { log } = this.#options;
-    if (reason === undefined) log.info('the queue takes events');
-    else if (before === undefined) log.error({ reason }, 'the queue takes no events');
+    if (reason === undefined) this.#log.info('the queue takes events');
+    else if (before === undefined) this.#log.error({ reason }, 'the queue takes no events');
   }
 }

@@ -20,55 +20,44 @@ export const CONNECTIONS = 4;
 /** WAIT may use this share of a call's timeout. */
 const WAIT_SHARE = 0.6;
 
-interface ReplicatedSenderOptions {
-  readonly replicas: number;
-  readonly connections: readonly RedisConnection[];
-  readonly stream: string;
-  readonly timeoutMs: number;
-}
-
 export class ReplicatedSender implements Server {
-  readonly #options: ReplicatedSenderOptions;
+  readonly #replicas: number;
+  readonly #connections: readonly RedisConnection[];
   readonly #waitMs: number;
   readonly #wait: readonly string[];
   readonly #mark: readonly string[];
   #turn = 0;
 
-  constructor(options: ReplicatedSenderOptions) {
-    assert(options.replicas > 0 && options.connections.length > 0);
-    this.#options = options;
-    this.#waitMs = Math.max(1, Math.floor(WAIT_SHARE * options.timeoutMs));
-    this.#wait = ['WAIT', String(options.replicas), String(this.#waitMs)];
-    this.#mark = ['SET', keyOf(options.stream, 'waited'), ''];
+  constructor(replicas: number, connections: readonly RedisConnection[], stream: string, timeoutMs: number) {
+    assert(replicas > 0 && connections.length > 0);
+    this.#replicas = replicas;
+    this.#connections = connections;
+    this.#waitMs = Math.max(1, Math.floor(WAIT_SHARE * timeoutMs));
+    this.#wait = ['WAIT', String(replicas), String(this.#waitMs)];
+    this.#mark = ['SET', keyOf(stream, 'waited'), ''];
   }
 
   open(): void {
-    for (const connection of this.#options.connections) connection.open();
+    for (const connection of this.#connections) connection.open();
   }
 
   async send(command: readonly Argument[]): Promise<RedisValue> {
-    const connection = this.#next();
+    const ready = this.#connections.filter((one) => one.ready);
+    this.#turn += 1;
+    const connection = ready[this.#turn % ready.length];
+    if (connection === undefined) throw new Error(`not connected to the queue (${this.#connections[0]?.lastError})`);
     const [reply, , count] = await Promise.all([command, this.#mark, this.#wait].map((one) => connection.send(one)));
-    const { replicas } = this.#options;
-    if (Number(count) >= replicas) return reply ?? null;
+    if (Number(count) >= this.#replicas) return reply ?? null;
     // The event is on the master, but a failover may lose it.
-    const [fault] = replicationFaults(await serverInfo(connection), replicas);
-    throw new Error(fault ?? `${String(count)} of ${replicas} replicas acknowledged within ${this.#waitMs} ms`);
+    const [fault] = replicationFaults(await serverInfo(connection), this.#replicas);
+    throw new Error(fault ?? `${String(count)} of ${this.#replicas} replicas acknowledged within ${this.#waitMs} ms`);
   }
 
   restart(reason: string): void {
-    for (const connection of this.#options.connections) connection.restart(reason);
+    for (const connection of this.#connections) connection.restart(reason);
   }
 
   close(): void {
-    for (const connection of this.#options.connections) connection.close();
-  }
-
-  #next(): RedisConnection {
-    const ready = this.#options.connections.filter((connection) => connection.ready);
-    this.#turn += 1;
-    const next = ready[this.#turn % ready.length];
-    if (next === undefined) throw new Error(`not connected to the queue (${this.#options.connections[0]?.lastError})`);
-    return next;
+    for (const connection of this.#connections) connection.close();
   }
 }

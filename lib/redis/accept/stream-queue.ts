@@ -108,7 +108,7 @@ export class StreamQueue implements Queue {
     this.#identity = new KnownIdentity(stream, clock, part.identify);
     this.#durability = new DurabilityCheck(durability.level, durability.replicas, log);
     if (durability.replicas > 0) {
-      this.#replicated = new ReplicatedSender({ ...durability, stream, timeoutMs: this.#timeoutMs });
+      this.#replicated = new ReplicatedSender(durability.replicas, durability.connections, stream, this.#timeoutMs);
       // Opens in parallel with the queue's own connection, because startup has five seconds for all of them.
       this.#replicated.open();
     }
@@ -117,7 +117,7 @@ export class StreamQueue implements Queue {
       this.#trimmer = new StreamTrimmer({ stream, retentionMs, clock, server: connection, log, onReport });
       this.#trimmer.start();
     }
-    this.#probe = new QueueProbe({ call: () => this.#callEmpty(), connection, clock, log });
+    this.#probe = new QueueProbe(() => this.#callEmpty(), connection, clock, log);
     this.#calls = new CallDeadlines(clock, this.#timeoutMs, (nowMs) => {
       this.#stalledSinceMs ??= nowMs;
       this.#probe.says(`no answer within ${this.#timeoutMs} ms`);

@@ -182,8 +182,7 @@ export class StreamAdmin implements QueuedStream {
     return this.#telling(async () => {
       const range = [String(from), String(from + ERASURES_PAGE - 1), 'REV', 'WITHSCORES'];
       const found = await this.#values.send(['ZRANGE', keyOf(this.name, 'erased'), ...range]);
-      const notes = [...fieldsOf(found as readonly RedisValue[])];
-      return notes.map(([id, atMs]) => ({ id, atMs: Number(atMs) }));
+      return [...fieldsOf(found as readonly RedisValue[])].map(([id, atMs]) => ({ id, atMs: Number(atMs) }));
     });
   }
 
@@ -208,9 +207,7 @@ export class StreamAdmin implements QueuedStream {
     return this.#telling(async () => {
       this.#assertSameServer(copy);
       if (copy.source !== this.#source) return 'gone';
-      const row = quarantineRowName(copy);
-      const field = this.#index.field(id);
-      const args = [GROUP, copy.entry, body, String(REPLICA_LEASE_MS), row, field];
+      const args = [GROUP, copy.entry, body, String(REPLICA_LEASE_MS), quarantineRowName(copy), this.#index.field(id)];
       return (await this.#run(SCRIPTS.erase, args)) as Erasure;
     });
   }

@@ -53,9 +53,9 @@ export async function streamStatus(server: Server, stream: string): Promise<Stre
 function copiesIn(info: ServerInfo): CopyStatus[] {
   const copies = [...info].filter(([name]) => /^slave\d+$/.test(name));
   return copies.map(([, text]) => {
-    const fields = new Map(text.split(',').map((pair) => pair.split('=') as [string, string]));
-    const [ip, port, state = ''] = ['ip', 'port', 'state'].map((name) => fields.get(name));
-    return { address: `${ip}:${port}`, state, lagSeconds: Number(fields.get('lag')) };
+    const fields = new URLSearchParams(text.replaceAll(',', '&'));
+    const address = `${fields.get('ip')}:${fields.get('port')}`;
+    return { address, state: fields.get('state') ?? '', lagSeconds: Number(fields.get('lag') ?? Number.NaN) };
   });
 }
 
@@ -71,21 +71,17 @@ async function replicasOf(server: Server, stream: string): Promise<readonly Repl
     server.send(['ZRANGE', keyOf(stream, 'replicas'), '0', '-1', 'WITHSCORES']),
     clockOf(server),
   ]);
-  const held = new Map(
-    (members as readonly RedisValue[][]).map((list) => {
-      const member = fieldsOf(list);
-      return [String(member.get('name')), Number(member.get('pending'))];
-    }),
-  );
-  const alive = new Map<string, number>();
-  for (const [name, atMs] of fieldsOf(heartbeats as readonly RedisValue[])) {
-    const ageMs = Math.max(0, nowMs - Number(atMs));
-    if (ageMs <= REPLICA_LEASE_MS) alive.set(name, ageMs);
+  const replicas = new Map<string, ReplicaStatus>();
+  for (const member of (members as readonly RedisValue[][]).map(fieldsOf)) {
+    const [name, holds] = [String(member.get('name')), Number(member.get('pending'))];
+    if (holds > 0) replicas.set(name, { name, holds, heartbeatMs: undefined });
   }
-  const names = [...new Set([...alive.keys(), ...held.keys()])].toSorted();
-  return names
-    .map((name) => ({ name, holds: held.get(name) ?? 0, heartbeatMs: alive.get(name) }))
-    .filter(({ holds, heartbeatMs }) => holds > 0 || heartbeatMs !== undefined);
+  for (const [name, atMs] of fieldsOf(heartbeats as readonly RedisValue[])) {
+    const heartbeatMs = Math.max(0, nowMs - Number(atMs));
+    if (heartbeatMs <= REPLICA_LEASE_MS)
+      replicas.set(name, { name, holds: replicas.get(name)?.holds ?? 0, heartbeatMs });
+  }
+  return [...replicas.keys()].toSorted().flatMap((name) => replicas.get(name) ?? []);
 }
 
 async function memoryOf(server: Server, stream: string): Promise<number | undefined> {

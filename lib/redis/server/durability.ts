@@ -48,19 +48,13 @@ export function durabilityFaults(info: ServerInfo): readonly string[] {
   return faults;
 }
 
-interface AofRewrite {
-  readonly fault: string;
-  /** True for the first rewrite of a promoted replica. Until it finishes, no file contains the accepted events. */
-  readonly isFirst: boolean;
-}
-
 /**
  * After a full synchronization, and after CONFIG SET appendonly yes, a server (Redis 7.0.15) writes no file that a
  * restart would read until its first rewrite has finished. A replica that was promoted meanwhile and then killed came
- * back empty. INFO shows such a rewrite only indirectly: no rewrite has finished since the server started, and a
- * promoted replica reports the history of its former master.
+ * back empty. INFO shows such a rewrite (`isFirst`) only indirectly: no rewrite has finished since the server started,
+ * and a promoted replica reports the history of its former master.
  */
-export function aofRewrite(info: ServerInfo): AofRewrite | undefined {
+export function aofRewrite(info: ServerInfo): { readonly fault: string; readonly isFirst: boolean } | undefined {
   if (info.get('aof_rewrite_in_progress') !== '1') return undefined;
   const formerMaster = info.get('master_replid2') ?? '';
   const isFirst = info.get('aof_last_rewrite_time_sec') === '-1' && /[1-9a-f]/.test(formerMaster);

@@ -18,7 +18,7 @@ export interface ClientUser {
   readonly onLost: (cause: unknown) => void;
 }
 
-/** A rejected command has a cause of the package: see causeOf. */
+/** A command rejects with a cause of the package, too. */
 export interface Client extends Server {
   sendForBytes(command: readonly Argument[]): Promise<RedisBytes>;
   /** While this number grows, a reply is still arriving. */
@@ -31,7 +31,7 @@ export interface Client extends Server {
 
 const KEEP_ALIVE_MS = 5_000;
 const BYTES = { typeMapping: { [RESP_TYPES.BLOB_STRING]: Buffer } };
-/** The channel on which Node publishes each socket that this process creates. */
+/** Node publishes each socket that this process creates. */
 const SOCKETS = 'net.client.socket';
 
 // Fact: for each new address, `createClient` makes a class with all commands, which takes 20 ms. Choice: duplicate one
