@@ -7,7 +7,7 @@ import { PRUNE_AGE_MS_MIN, type Pruning } from '../ingest/warehouse.ts';
 import type { QuarantineFilter } from '../ingest/warehouse-admin.ts';
 import { BOTH_SIDES, type Uses } from './config.ts';
 import { showStatus } from './status.ts';
-import { eraseEvents, idsOf } from './erase.ts';
+import { eraseEvents } from './erase.ts';
 import { showEvent } from './event.ts';
 import { pruneRows } from './prune.ts';
 import { dropRows, LIST_MAX, listRows, showRow, type Selection } from './quarantine.ts';
@@ -20,12 +20,10 @@ import { timeText } from './terminal.ts';
 
 /** The commands. A command accepts the operands and options that its usage names, besides --json and --yes. */
 const COMMANDS_HELP = `\
-  status               size of the queue, progress of landing, replicas, and the quarantine by reason. With the URI of
-                       only the queue or only the warehouse, it shows that one
+  status               queue, landing, replicas, and the quarantine by reason; one side if only its URI is set
   tail [--type T] [--producer P] [-n N] [--follow] [--bodies]
-                       events as they reach the queue, one on each line: time, producer, type, id, bytes;
-                       T and P may contain *;
-                       -n N: the last N, then exit unless --follow; --bodies: with their bodies, which is recorded
+                       events as they reach the queue, one on each line: time, producer, type, id, bytes; T and P may
+                       contain *. -n N: the last N, then exit unless --follow; --bodies: with bodies, which is recorded
   event ID             one event in queue, warehouse and quarantine, of any producer
   quarantine list [--reason R] [--since T] [--limit N]
                        quarantine rows, the newest first (default: 50)
@@ -37,9 +35,8 @@ const COMMANDS_HELP = `\
   quarantine drop (ENTRY... | --reason R | --all) [--since T]
                        deletes rows and prints how many
   erase (ID... | --file F)
-                       overwrites the bodies of events in queue, warehouse and quarantine with
-                       {"id":...,"type":...,"erased":true}; ids and rows stay. --file: one id on each line; "-" reads
-                       standard input
+                       overwrites bodies in queue, warehouse and quarantine with {"id":...,"type":...,"erased":true};
+                       ids and rows stay. --file: one id on each line; "-" reads standard input
   prune --older-than T [--type T | --quarantine]
                        deletes events that landed before T, of one type or of all; --quarantine: quarantine rows
                        instead. T is at least 48h; events newer than the oldest unlanded event stay
@@ -126,7 +123,13 @@ const COMMANDS: Readonly<Record<string, Command>> = {
     },
   },
   event: { read: ({ operands: [id = ''] }) => running(showEvent, eventId(id)) },
-  erase: { changesQueue: true, read: erasing },
+  erase: {
+    changesQueue: true,
+    read: ({ operands, values: { file } }) =>
+      (file === undefined) === operands.length > 0
+        ? running(eraseEvents, file ?? [...new Set(operands.map(eventId))])
+        : undefined,
+  },
   prune: { read: (given) => ifGiven(pruneRows, pruningOf(given)) },
   reconcile: {
     read: ({ values: { land, rate = '10000', metrics } }) =>
@@ -165,7 +168,7 @@ export function readCommandLine(args: readonly string[], nowMs: number): Command
   const { read, uses = BOTH_SIDES, changesQueue = false } = COMMANDS[name ?? ''] ?? {};
   if (name === undefined || read === undefined)
     throw new UsageError(positionals.length === 0 ? 'expected a command' : `unknown command ${positionals.join(' ')}`);
-  const [, usage = ''] = new RegExp(`^  ${name}( .*?)?(?:  |$)`, 'm').exec(COMMANDS_HELP) ?? [];
+  const [, usage = ''] = new RegExp(`^  ${name}( \\S.*?)?(?:  |$)`, 'm').exec(COMMANDS_HELP) ?? [];
   const operands = positionals.slice(name.split(' ').length);
   const { json, yes, ...others } = values;
   const isKnown = Object.entries(others).every(
@@ -183,12 +186,6 @@ function parsed(args: readonly string[]) {
   } catch (cause) {
     throw new UsageError(messageOf(cause), { cause });
   }
-}
-
-function erasing({ operands, values: { file } }: Given): Run | undefined {
-  if ((file === undefined) === (operands.length === 0)) return undefined;
-  const ids = [...new Set(operands.map(eventId))];
-  return async (session) => eraseEvents(session, file === undefined ? ids : await idsOf(file));
 }
 
 /** Returns `undefined` unless either entries, or a filter or --all are given. */

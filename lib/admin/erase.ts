@@ -24,24 +24,21 @@ const POLL_MS = 100;
 const RECORDED_IDS = 1_000;
 
 /** Numbers of entries, rows and events. `held`: entries that a consumer still holds. */
-export const noneErased = () => ({
+const noneErased = () => ({
   ...{ queue: 0, warehouse: 0, quarantine: 0, held: 0, already: 0 },
   unknown: new Array<string>(),
 });
 type Erased = ReturnType<typeof noneErased>;
 
-export async function eraseEvents(session: Session, ids: readonly string[]): Promise<boolean> {
+/** Erases events by their ids, or those of a file. */
+export async function eraseEvents(session: Session, given: readonly string[] | string): Promise<boolean> {
+  const ids = typeof given === 'string' ? await idsOf(given) : given;
   const what = ids.length === 1 ? `"${printable(ids[0] ?? '')}"` : counted(ids.length, 'event');
   if (!(await session.confirm(`Erase ${what} for good?`))) return false;
-  const sum = noneErased();
-  const tried = await eraseAll(session, ids, sum);
-  const { queue, warehouse, quarantine, held, already, unknown } = sum;
-  const places = [
-    `${counted(queue, 'entry', 'entries')} on the queue`,
-    `${counted(warehouse, 'row')} in the warehouse`,
-    `${counted(quarantine, 'row')} in the quarantine`,
-  ];
-  printResult(session, sum, `erased: ${places.join(', ')}\n`);
+  const { tried, ...sum } = await eraseAll(session, ids);
+  const { held, already, unknown } = sum;
+  const rows = `${counted(sum.warehouse, 'row')} in the warehouse, ${counted(sum.quarantine, 'row')} in the quarantine`;
+  printResult(session, sum, `erased: ${counted(sum.queue, 'entry', 'entries')} on the queue, ${rows}\n`);
   if (already > 0) session.tell(`${counted(already, 'event')} already erased`);
   for (const id of unknown) session.tell(`no event with the id ${printable(id)} was found`);
   if (held > 0)
@@ -51,14 +48,10 @@ export async function eraseEvents(session: Session, ids: readonly string[]): Pro
   return held + unknown.length === 0 && tried === ids.length;
 }
 
-/** Erases events until a signal arrives, and returns their number. `copies` are entries that are known already. */
-export async function eraseAll(
-  session: Session,
-  ids: readonly string[],
-  sum: Erased,
-  copies: readonly QueuedCopy[] = [],
-): Promise<number> {
+/** Erases events until a signal arrives. `copies` are entries that are known already. `tried` counts the events. */
+export async function eraseAll(session: Session, ids: readonly string[], copies: readonly QueuedCopy[] = []) {
   const { stopped, progress } = session;
+  const sum = noneErased();
   let tried = 0;
   for (const page of pages(ids, RECORDED_IDS))
     if (!stopped.aborted)
@@ -71,7 +64,7 @@ export async function eraseAll(
         }
       });
   progress('');
-  return tried;
+  return { tried, ...sum };
 }
 
 /** Returns false if there was nothing to erase. */
@@ -128,7 +121,7 @@ async function eraseRows({ warehouse }: Session, id: string, sum: Erased): Promi
 }
 
 /** Reads ids, one on each line; `-` is standard input. Rejects with a UsageError that names the first invalid line. */
-export async function idsOf(file: string): Promise<readonly string[]> {
+async function idsOf(file: string): Promise<readonly string[]> {
   const read = await (file === '-' ? text(process.stdin) : readFile(file, 'utf8')).catch((cause: unknown) => {
     throw new UsageError(`${file}: expected a readable file (${errno(cause)})`, { cause });
   });

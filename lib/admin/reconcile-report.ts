@@ -6,19 +6,16 @@ import { printable } from '../process/printable.ts';
 import { printResult, UsageError, type Session } from './session.ts';
 import { counted, countText, table, timeText } from './terminal.ts';
 
-const PLACES = ['landed', 'quarantined', 'erased', 'waiting', 'missing'] as const;
+const COLUMNS = ['entries', 'landed', 'quarantined', 'erased', 'waiting', 'missing'] as const;
+type Counts = Record<(typeof COLUMNS)[number], number>;
 /** The place of an event. `erased` includes events whose quarantine row was dropped. */
-export type EventPlace = (typeof PLACES)[number];
-type Counts = Record<'entries' | EventPlace, number>;
+export type EventPlace = Exclude<keyof Counts, 'entries'>;
 
 const HOUR_MS = 3_600_000;
 const LISTED_MAX = 1_000;
 const SHOWN_MAX = 20;
 
-interface Row extends Counts {
-  readonly hour: string;
-  readonly producer: string;
-}
+type Row = Counts & { readonly hour: string; readonly producer: string };
 
 const noCounts = (): Counts => ({ entries: 0, landed: 0, quarantined: 0, erased: 0, waiting: 0, missing: 0 });
 
@@ -57,12 +54,10 @@ export class Report {
     const bodiesBack = this.back.size;
     const hours = [...this.#rows.values()].toSorted((one, other) => (one.hour < other.hour ? -1 : 1));
     const value = { ...sum, ...(land && { filled }), bodiesBack, hours, missingEvents: this.#missing };
-    const cells = (counts: Counts): string[] => ['entries' as const, ...PLACES].map((name) => countText(counts[name]));
+    const cells = (counts: Counts): string[] => COLUMNS.map((name) => countText(counts[name]));
     const rows = hours.map((row) => [`${row.hour.slice(0, 16)}Z`, printable(row.producer), ...cells(row)]);
-    const lines = table(
-      [['hour', 'producer', 'entries', ...PLACES], ...rows, ['all', '', ...cells(sum)]],
-      [2, 3, 4, 5, 6, 7],
-    );
+    const all = [['hour', 'producer', ...COLUMNS], ...rows, ['all', '', ...cells(sum)]];
+    const lines = table(all, [2, 3, 4, 5, 6, 7]);
     for (const { stream, entry, id, producer } of this.#missing.slice(0, SHOWN_MAX))
       lines.push(`missing: ${stream} ${entry} of ${printable(producer)}: ${printable(id ?? '(no id)')}`);
     if (sum.missing > SHOWN_MAX) lines.push(`and ${countText(sum.missing - SHOWN_MAX)} more`);
@@ -77,7 +72,9 @@ export class Report {
     const counts = { ...sum, landed: sum.landed + filled, missing: sum.missing - filled };
     return `# HELP ingest_reconcile_events Events on the queue, by their place, when ingest-admin reconcile ended.
 # TYPE ingest_reconcile_events gauge
-${PLACES.map((place) => `ingest_reconcile_events{place="${place}"} ${counts[place]}\n`).join('')}\
+${COLUMNS.slice(1)
+  .map((place) => `ingest_reconcile_events{place="${place}"} ${counts[place]}\n`)
+  .join('')}\
 # HELP ingest_reconcile_bodies_back Erased events that have a body again.
 # TYPE ingest_reconcile_bodies_back gauge
 ingest_reconcile_bodies_back ${this.bodiesLeft}

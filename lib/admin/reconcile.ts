@@ -11,7 +11,7 @@ import { RETENTION_MS } from '../ingest/queue.ts';
 import { quarantineRowName } from '../ingest/warehouse.ts';
 import { messageOf } from '../process/message-of.ts';
 import { isSameProducer } from '../process/producer-name.ts';
-import { eraseAll, noneErased } from './erase.ts';
+import { eraseAll } from './erase.ts';
 import { recordedErasures, type Erasures } from './erasures.ts';
 import { Patience } from './patience.ts';
 import { Report, writeMetrics, type EventPlace } from './reconcile-report.ts';
@@ -83,11 +83,10 @@ async function checkRows(work: Work): Promise<void> {
 
 /** Reports events whose bodies are back, and erases them again. `copies` are their entries, as far as known. */
 async function bodiesBack(work: Work, ids: Iterable<string>, copies: readonly StateEntry[] = []): Promise<void> {
-  const { report, land } = work;
+  const { report } = work;
   for (const id of ids) report.back.add(id);
-  const erased = noneErased();
-  if (land) await eraseAll(work, [...ids], erased, copies);
-  report.bodiesLeft = land ? report.bodiesLeft + erased.held : report.back.size;
+  if (work.land) report.bodiesLeft += (await eraseAll(work, [...ids], copies)).held;
+  else report.bodiesLeft = report.back.size;
 }
 
 async function check(work: Work, { stream, startMs, end }: Window): Promise<void> {

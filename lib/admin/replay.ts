@@ -43,14 +43,13 @@ export async function replayRows(session: Session, selection: Selection): Promis
       else if (outcome !== undefined) rows[outcome].push(name);
       await patience.wait(true);
     };
-    let failed: PromiseRejectedResult | undefined;
+    const failures: unknown[] = [];
     for await (const names of selected(session, selection, AT_ONCE)) {
-      const ended = await Promise.allSettled(names.map(replay));
-      failed = ended.find((one) => one.status === 'rejected');
-      if (failed !== undefined || patience.isOver) break;
+      await Promise.all(names.map((name) => replay(name).catch((cause: unknown) => failures.push(cause))));
+      if (failures.length > 0 || patience.isOver) break;
     }
     const isDone = report(session, rows, patience);
-    if (failed !== undefined) throw failed.reason;
+    if (failures.length > 0) throw failures[0];
     return isDone;
   });
 }

@@ -213,6 +213,22 @@ describe('reconcile', () => {
     await assertFound(t, { entries: 2, erased: 2 });
   });
 
+  it('fails with --land while a consumer holds the entry of an erased event, and erases it once it is acknowledged', async (t) => {
+    assert.equal((await admin.run(t, 'erase a')).code, 1, 'unknown, but noted');
+    const entry = String(await add('a'));
+    await admin.redis.command('XREADGROUP', 'GROUP', 'warehouse', 'holder', 'STREAMS', 'ingest', '>');
+    await admin.redis.command('ZADD', '{ingest}:replicas', String(Date.now() + 60_000), 'holder');
+    const clock = Object.assign(Object.create(SYSTEM.clock) as Clock, { ms: () => 50 * SYSTEM.clock.ms() });
+    const file = join(temporaryFolder(), 'ingest.prom');
+    const held = await admin.run(t, `reconcile --land --metrics ${file}`, { clock });
+    assert.deepEqual([held.code, /1 body held by a consumer/.test(held.out)], [1, true], held.out);
+    assert.match(readFileSync(file, 'utf8'), /^ingest_reconcile_bodies_back 1$/m);
+    assert.match(JSON.stringify(await admin.redis.entries()), new RegExp(SECRET));
+    await admin.redis.command('XACK', 'ingest', 'warehouse', entry);
+    await assertFound(t, { entries: 1, erased: 1, bodiesBack: 1 }, 0, ' --land');
+    assert.doesNotMatch(JSON.stringify(await admin.redis.entries()), new RegExp(SECRET));
+  });
+
   it('keeps a new event whose id was erased and then pruned', async (t) => {
     await admin.consume(t);
     assert.equal((await admin.run(t, 'erase a')).code, 1, 'unknown, but noted');
