@@ -9,14 +9,12 @@ import { ReportFailure, usageFailure } from '../document/failure.ts';
 import { git } from '../document/git.ts';
 import { writeWhole } from '../document/output-file.ts';
 import { pathPrefix } from '../document/report-path.ts';
+import type { AnalysisOptions } from '../scan/file-search.ts';
 import type { JudgeOptions, Judgment } from './judge.ts';
 import { type BaselineValues, inputSource } from './options.ts';
 import { note, type ProgramIo } from './program-io.ts';
 
-interface Scope {
-  readonly root: string;
-  readonly pathPrefix?: string;
-}
+type Scope = Pick<AnalysisOptions, 'root' | 'pathPrefix'>;
 
 /** With an update, the baseline file need not exist yet. */
 export async function baselineInput(

@@ -34,16 +34,16 @@ export async function runExplain(args: readonly string[], io: ProgramIo): Promis
   const verdicts = verdictsOf(judged, typeof changes === 'object');
   const found = verdicts.filter(([finding]) => isAsked(finding, asked, line));
   if (found.length === 0) throw usageFailure(`neither the findings nor ${name} have ${asked}`);
-  const texts = found.map(([{ ruleId, message, fingerprint, location }, status, because]) => {
+  const texts = found.map(([{ ruleId, message, fingerprint, location }, verdict]) => {
     const place = [location.path ?? '(project)', location.line, location.column].filter((part) => part !== undefined);
-    const lines = [`${place.join(':')} ${ruleId} ${message}`, `${status}: ${because()}`, `fingerprint ${fingerprint}`];
+    const lines = [`${place.join(':')} ${ruleId} ${message}`, verdict(), `fingerprint ${fingerprint}`];
     return `${lines.map(terminalText).join('\n  ')}\n`;
   });
   await streamSink(io.stdout, 'standard output')(texts.join(''));
   return EXIT_OK;
 }
 
-type Verdict = [finding: Finding, status: string, because: () => string];
+type Verdict = [finding: Finding, text: () => string];
 
 function verdictsOf({ comparison, baseline }: Judgment, hasChanges: boolean): Verdict[] {
   if (comparison === undefined) return [];
@@ -64,20 +64,17 @@ function verdictsOf({ comparison, baseline }: Judgment, hasChanges: boolean): Ve
     return `the baseline has no free line for it; of this rule and message in this file: ${parts.join(', ') || 'none'}`;
   };
   return [
-    ...news.map((finding): Verdict => [finding, 'new', () => whyNew(finding)]),
-    ...[...known].map(([finding, match]): Verdict => [finding, 'known', () => whyKnown(match, hasChanges)]),
-    ...fixed.map(({ finding }): Verdict => [
-      finding,
-      'fixed',
-      () => 'its rule checked the file, and nothing matches it',
-    ]),
-    ...notVerifiable.map((entry): Verdict => [entry.finding, 'not verifiable', () => doubtOf(entry) ?? '']),
+    ...news.map((finding): Verdict => [finding, () => `new: ${whyNew(finding)}`]),
+    ...[...known].map(([finding, match]): Verdict => [finding, () => `known: ${whyKnown(match, hasChanges)}`]),
+    ...fixed.map(({ finding }): Verdict => [finding, () => 'fixed: its rule checked the file, and nothing matches it']),
+    ...notVerifiable.map((entry): Verdict => [entry.finding, () => `not verifiable: ${doubtOf(entry)}`]),
   ];
 }
 
 function whyKnown({ entry: { accepted }, by }: Known, hasChanges: boolean): string {
   const what = by === 'text' ? 'same rule, message and flagged text' : 'same rule and message';
-  const where = hasChanges ? 'nearest in this file that is left' : 'first in this file that is left';
+  const similar = by === 'text' ? 'nearest' : 'one with the most similar line';
+  const where = `${hasChanges ? similar : 'first'} in this file that is left`;
   const reason =
     by === 'fingerprint' ? 'the baseline has its fingerprint' : `the baseline has one of the ${what}, the ${where}`;
   if (accepted === undefined) return reason;

@@ -12,6 +12,7 @@ import { usageFailure } from '../document/failure.ts';
 import { isReserved, PARSE_ERROR_RULE } from '../document/report-format.ts';
 import type { Finding, Report, Scan } from '../document/report-schema.ts';
 import { evaluateGate, type GateConfig } from '../gate/gate.ts';
+import type { Analysis } from '../scan/analyse.ts';
 
 export interface JudgeOptions {
   readonly quiet?: boolean;
@@ -30,18 +31,8 @@ export interface BaselineUpdate {
   readonly isElsewhere?: boolean;
 }
 
-/** What the maker of a report knows beside it. */
-export interface Evidence {
-  readonly notes?: readonly string[];
-  /** The number of entries of eslint-suppressions.json that no longer occur, for which ESLint fails. */
-  readonly unusedSuppressions?: number;
-  /** Also returns true for a path that cannot be checked. Default: all files exist. */
-  readonly exists?: (path: string) => boolean;
-  /** Default: decided by the report alone. */
-  readonly doubtsOf?: DoubtsOf;
-  /** True if an update of the baseline may drop the unverifiable findings in this file. */
-  readonly isChecked?: (path: string) => boolean;
-}
+/** What the maker of a report knows beside it. By default, the report alone decides, and all files exist. */
+export type Evidence = Partial<Omit<Analysis, 'report' | 'coverageOf'>> & { readonly doubtsOf?: DoubtsOf };
 
 export interface Judgment {
   readonly report: Report;

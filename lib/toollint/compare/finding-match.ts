@@ -5,8 +5,8 @@
 //      hunk; without git, with the same flagged text
 //   3. the same kind anywhere in the file, if the message contains a number, or if its line has most words of a line
 //      that the changes removed. The first kind is about a size, and each change of a long line or function changes
-//      its text; the second moved and was edited. The same flagged text is preferred, then the same hunk, then the
-//      nearest.
+//      its text; the second moved and was edited.
+// The same flagged text is preferred, then the line with most words in common, then the same hunk, then the nearest.
 // Each entry matches only once, so one more finding of the same kind is new. Occurrence numbers are ignored, because
 // they differ in a filtered report. The time is linear, even for 100,000 equal findings.
 import { anchorIn } from '../document/extension.ts';
@@ -35,7 +35,7 @@ export function matchFindings(
   const known = new Map<Finding, Known>();
   const used = new Set<BaselineEntry>();
   const hunksOf = ({ location: { path = '' } }: Finding) => changes?.hunksIn(path) ?? [];
-  const pairAll = (keyOf: (finding: Finding) => string, costOf: Cost, byOf: (cost: number) => Known['by']) => {
+  const pairAll = (keyOf: (finding: Finding) => string, costOf: Cost, by?: Known['by']) => {
     const left = entries.filter((entry) => !used.has(entry));
     const old = Map.groupBy(left, ({ finding }) => keyOf(finding));
     const rest = findings.filter((finding) => !known.has(finding));
@@ -49,18 +49,13 @@ export function matchFindings(
         now.map((one) => newSpot(one, hunksOf(one))),
         costOf,
       )) {
-        known.set(finding, { entry, by: byOf(cost) });
+        known.set(finding, { entry, by: by ?? (cost < OTHER_TEXT ? 'text' : 'kind') });
         used.add(entry);
       }
     }
   };
-  pairAll(
-    ({ fingerprint }) => fingerprint,
-    placeCost,
-    () => 'fingerprint',
-  );
-  const costOf: Cost = (old, now) => kindCost(old, now, changes !== undefined, textOnly);
-  pairAll(kindOf, costOf, (cost) => (cost < OTHER_TEXT ? 'text' : 'kind'));
+  pairAll(({ fingerprint }) => fingerprint, placeCost, 'fingerprint');
+  pairAll(kindOf, (old, now) => kindCost(old, now, changes !== undefined, textOnly));
   return { known, missing: entries.filter((entry) => !used.has(entry)) };
 }
 
@@ -132,8 +127,9 @@ function kindCost(old: Spot, now: Spot, hasChanges: boolean, textOnly: boolean):
   // If the baseline was made from uncommitted changes, the commit does not have the old line.
   const isUncommitted = old.line === undefined && now.hunks.length > 0;
   const isAllowed = textOnly || !hasChanges ? isSameText : isSameHunk || (isSameText && isUncommitted);
-  if (!isAllowed && (textOnly || !(now.isMeasure || isSimilar(old.words, now.words)))) return undefined;
-  return (isSameText ? 0 : OTHER_TEXT) + (isSameHunk ? 0 : OTHER_HUNK) + distance(old, now);
+  if (!isAllowed && (textOnly || !(now.isMeasure || similarity(old.words, now.words) > SIMILAR))) return undefined;
+  const otherWords = OTHER_TEXT * (1 - similarity(old.words, now.words));
+  return (isSameText ? 0 : OTHER_TEXT + otherWords) + (isSameHunk ? 0 : OTHER_HUNK) + distance(old, now);
 }
 
 /** More pairs than this are not compared: the entries and the findings are paired in their order. */
@@ -166,8 +162,11 @@ function linesIn(hunk: Hunk): ReadonlyMap<string | undefined, string> {
 
 const wordsIn = (line = '') => new Set(line.match(/[\p{L}\p{N}_$]+/gu));
 
-/** More than two thirds: two declarations or calls of different names share fewer. */
-function isSimilar(one: ReadonlySet<string>, other: ReadonlySet<string>): boolean {
+/** Two declarations or calls of different names have fewer words in common. */
+const SIMILAR = 2 / 3;
+
+/** Returns the share of the words that both lines have. */
+function similarity(one: ReadonlySet<string>, other: ReadonlySet<string>): number {
   const common = [...one].filter((word) => other.has(word)).length;
-  return 3 * common > one.size + other.size;
+  return common === 0 ? 0 : (2 * common) / (one.size + other.size);
 }

@@ -38,6 +38,12 @@ export function changesSince(commit: string, folder: string, name = '.'): Source
   return changesIn(git(folder, ['diff', ...form, ...what]), name === '.' ? '' : `${name}/`);
 }
 
+function rangeOf(start: string | undefined, count = '1'): [start: number, end: number] {
+  // If one side has no lines, git reports the number of the preceding line.
+  const first = Number(start) + (count === '0' ? 1 : 0);
+  return [first, first + Number(count)];
+}
+
 /** Parses `git diff --unified=0`. Skips paths that git quotes, so their changes are unknown. */
 function changesIn(patch: string, prefix: string): SourceChanges {
   const renames = new Map<string, string>();
@@ -63,18 +69,10 @@ function changesIn(patch: string, prefix: string): SourceChanges {
     else if (line === '+++ /dev/null') deleted.add(old);
     const numbers = /^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@/u.exec(line);
     if (numbers === null) continue;
-    const [oldStart = 0, oldCount = 1, newStart = 0, newCount = 1] = numbers
-      .slice(1)
-      .map((text: string | undefined) => (text === undefined ? undefined : Number(text)));
-    content = oldCount + newCount;
-    // If one side has no lines, git reports the number of the preceding line.
-    hunks.push({
-      oldStart: oldCount === 0 ? oldStart + 1 : oldStart,
-      oldEnd: oldCount === 0 ? oldStart + 1 : oldStart + oldCount,
-      newStart: newCount === 0 ? newStart + 1 : newStart,
-      newEnd: newCount === 0 ? newStart + 1 : newStart + newCount,
-      removed: [],
-    });
+    const [oldStart, oldEnd] = rangeOf(numbers[1], numbers[2]);
+    const [newStart, newEnd] = rangeOf(numbers[3], numbers[4]);
+    content = oldEnd - oldStart + newEnd - newStart;
+    hunks.push({ oldStart, oldEnd, newStart, newEnd, removed: [] });
   }
   return { renames, deleted, hunksIn: (path) => files.get(path) ?? [] };
 }

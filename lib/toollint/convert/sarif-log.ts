@@ -47,7 +47,12 @@ const invocation = partial({
   workingDirectory: artifactLocation,
   ruleConfigurationOverrides: list(partial({ configuration, descriptor: ruleReference })),
 });
-const elsewhere = partial({ results: list(any), invocations: list(any) });
+const none = (description: string) => Type.Array(any, { maxItems: 0, description });
+const elsewhere = partial({
+  results: none('the results are in another file, which is not read'),
+  invocations: none('the invocations are in another file, which is not read'),
+});
+const outside = partial({ results: none('results outside their run are not supported') });
 const driver = Type.Intersect([component, Type.Object({ name: text })]);
 const run = Type.Object({
   tool: Type.Object({ driver, extensions: Type.Optional(list(component)) }),
@@ -60,7 +65,7 @@ const run = Type.Object({
 const log = Type.Object({
   version: Type.Literal('2.1.0'),
   runs: list(run),
-  inlineExternalProperties: Type.Optional(list(elsewhere)),
+  inlineExternalProperties: Type.Optional(list(outside)),
 });
 
 export type Run = Static<typeof run>;
@@ -86,15 +91,5 @@ export function runsIn(content: string, refuse: Refuse): Run[] {
   }
   const [fault] = isLog.Check(value) ? [] : schemaFaults(log, value);
   if (fault !== undefined) return refuse(`${fault.pointer === '' ? '' : `${fault.pointer}: `}${fault.message}`);
-  const { runs, inlineExternalProperties = [] } = value as Static<typeof log>;
-  for (const [index, { results = [] }] of inlineExternalProperties.entries())
-    if (results.length > 0)
-      refuse(`/inlineExternalProperties/${index}/results: results outside their run are not supported`);
-  for (const [index, { externalPropertyFileReferences: elsewhere }] of runs.entries())
-    for (const name of ['results', 'invocations'] as const)
-      if (elsewhere?.[name] !== undefined && elsewhere[name].length > 0)
-        refuse(
-          `/runs/${index}/externalPropertyFileReferences/${name}: the ${name} are in another file, which is not read`,
-        );
-  return runs;
+  return (value as Static<typeof log>).runs;
 }

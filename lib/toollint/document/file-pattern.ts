@@ -10,11 +10,8 @@ const compiled = new Map<string, Minimatch>();
 
 /** Throws ReportFailure ('usage') for a pattern that is too long to compile. */
 export function matchesGlob(path: string, pattern: string): boolean {
-  let matcher = compiled.get(pattern);
-  if (matcher === undefined) {
-    matcher = compileGlob(pattern);
-    compiled.set(pattern, matcher);
-  }
+  const matcher = compiled.get(pattern) ?? compileGlob(pattern);
+  compiled.set(pattern, matcher);
   return matcher.match(path);
 }
 

@@ -1,13 +1,5 @@
-// The fingerprint toolLint/v1. It still identifies a finding after its file has changed.
-//
-//   content = JSON of ["toolLint/v1", scope, ruleId, discriminator, line text, flagged text]
-//   place   = JSON of ["toolLint/v1", scope, path]
-//   fingerprint = the first 32 hex digits of SHA-256(content), then the first 32 of SHA-256(place)
-//
-// The discriminator is the linter's message id. If there is none, it is the message without the absolute path of the
-// root and with each number replaced by '#'. In all texts, runs of blanks become one space. Without the source, the
-// line text and the flagged text are ''. Equal lines have the same fingerprint and are numbered by `occurrence`. This
-// recipe never changes; a new recipe would need a new name.
+// The fingerprint toolLint/v1, which still identifies a finding after its file has changed. The recipe, which never
+// changes, is in openapi/rules.md. Equal lines have the same fingerprint and are numbered by `occurrence`.
 import { hash } from 'node:crypto';
 import { FINGERPRINT_VERSION } from './report-format.ts';
 import type { Finding } from './report-schema.ts';
@@ -24,12 +16,11 @@ interface FingerprintContent {
   readonly flaggedText: string;
 }
 
-/** Returns the first half of the fingerprint. */
 export function contentHalf({ scope, ruleId, discriminator, lineText, flaggedText }: FingerprintContent): string {
   return digest([FINGERPRINT_VERSION, scope, ruleId, discriminator, lineText, flaggedText]);
 }
 
-/** Returns the second half of the fingerprint; `path` is '' for the project. */
+/** The path is '' for the project. */
 export function placeHalf(scope: Finding['location']['scope'], path: string): string {
   return digest([FINGERPRINT_VERSION, scope, path]);
 }

@@ -3,7 +3,7 @@ import { join, resolve } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
 import { buildReport, ownTool } from '../document/build-report.ts';
 import { realFolder } from '../document/document-source.ts';
-import { oneLine, ReportFailure, throwIfInterrupted } from '../document/failure.ts';
+import { oneLine, throwIfInterrupted } from '../document/failure.ts';
 import { descriptions, fileFindings, type LintMessage, withoutDirectives } from '../document/file-findings.ts';
 import { literalGlob, normalGlob } from '../document/file-pattern.ts';
 import { isReserved, PARSE_ERROR_RULE } from '../document/report-format.ts';
@@ -43,7 +43,9 @@ export async function analyse(options: AnalysisOptions): Promise<Analysis> {
   const found = await findFiles(search, starts);
   const { files, enabledRuleIds } = await lintableFiles(engine, found);
   const named = paths.length === 0 ? [] : starts;
-  const notes = named.filter((start) => !files.some(({ path }) => isNamedBy(start, path))).map(passedOverNote);
+  const idle = named.filter((start) => !files.some(({ path }) => isNamedBy(start, path)));
+  const reason = 'no file is there, or all are ignored or have no configuration';
+  const notes = idle.map(({ path }) => `nothing to scan for '${path}': ${reason}`);
   const roots = sortedUnique([root, resolve(options.root)]).sort((a, b) => b.length - a.length);
   const context = { engine, prefix, suppressions: await readSuppressions(root), roots };
   const results: FileResult[] = [];
@@ -84,28 +86,14 @@ export async function analyse(options: AnalysisOptions): Promise<Analysis> {
     coverageOf: async (path) => {
       const own = prefix.strip(path);
       if (own === undefined || exists(path)) return coverage.get(path);
-      return { ran: new Set(await rulesIfThere(own, search, starts, engine)), suppressed: [] };
+      const file: Place = { kind: 'file', path: own, absolute: join(root, own) };
+      const isAsked = starts.some((start) => isNamedBy(start, own)) && isWanted(file, search);
+      const rules = isAsked ? await engine.rulesFor(file.absolute).catch(() => []) : [];
+      return { ran: new Set(rules), suppressed: [] };
     },
     isChecked: (path) =>
       coverage.has(path) ? coverage.get(path) !== undefined : isWhole && prefix.strip(path) !== undefined,
   };
-}
-
-async function rulesIfThere(
-  path: string,
-  search: SearchRequest,
-  starts: readonly Place[],
-  engine: EslintEngine,
-): Promise<readonly string[]> {
-  const absolute = join(search.root, path);
-  const isAsked = starts.some((start) => isNamedBy(start, path)) && isWanted({ kind: 'file', path, absolute }, search);
-  if (!isAsked) return [];
-  try {
-    return (await engine.rulesFor(absolute)) ?? [];
-  } catch (cause) {
-    if (cause instanceof ReportFailure) return [];
-    throw cause;
-  }
 }
 
 async function lintableFiles(
@@ -128,10 +116,6 @@ async function lintableFiles(
   }
   if (files.length === 0 && unconfigured !== undefined) throw unconfigured;
   return { files, enabledRuleIds };
-}
-
-function passedOverNote({ path }: Place): string {
-  return `nothing to scan for '${path}': no file is there, or all are ignored or have no configuration`;
 }
 
 /** Lists the scanned files, because patterns cannot express every configuration, and a comparison needs them. */

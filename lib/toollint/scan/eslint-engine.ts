@@ -35,10 +35,9 @@ interface ResolvedConfig {
 export class EslintEngine {
   readonly linter: Linter;
   readonly #options: EngineOptions;
-  readonly #copy: EslintCopy;
+  readonly #ESLint: typeof eslint.ESLint;
   readonly #eslint: eslint.ESLint;
-  readonly #enabled = new Map<ResolvedConfig, readonly string[]>();
-  readonly #outer = new Map<string, eslint.ESLint>();
+  readonly #configs = new Set<ResolvedConfig>();
   readonly #asked = new Set<string>();
   /** The rules that threw in the current file, with their messages. */
   readonly #crashes = new Map<string, string>();
@@ -49,8 +48,9 @@ export class EslintEngine {
     if (options.config !== undefined && statSync(options.config, { throwIfNoEntry: false })?.isDirectory() !== false)
       throw new ReportFailure('config', `there is no configuration file ${options.config}`);
     this.#options = options;
-    const copy = (this.#copy = eslintFor(options.root));
-    this.linter = { name: 'ESLint', version: copy.version, informationUri: 'https://eslint.org' };
+    const { ESLint, version } = eslintFor(options.root);
+    this.#ESLint = ESLint;
+    this.linter = { name: 'ESLint', version, informationUri: 'https://eslint.org' };
     this.#eslint = this.#create({
       // ESLint calls the filter for every enabled rule in every run, so one instance serves all runs.
       ruleFilter: ({ ruleId }) => {
@@ -65,25 +65,17 @@ export class EslintEngine {
   async rulesFor(path: string): Promise<readonly string[] | undefined> {
     const config = await this.#configFor(path);
     if (config === undefined) return undefined;
-    let ids = this.#enabled.get(config);
-    if (ids === undefined) {
-      ids = Object.entries(config.rules ?? {}).flatMap(([id, entry]) => (isOn(entry) ? id : []));
-      this.#enabled.set(config, ids);
-    }
-    return ids;
+    this.#configs.add(config);
+    return Object.entries(config.rules ?? {}).flatMap(([id, entry]) => (isOn(entry) ? id : []));
   }
 
   async isFolderIgnored(path: string): Promise<boolean> {
     // ESLint looks for the configuration of a path in its parent folder.
     const config = await this.#eslint.findConfigFile(path);
     if (config === undefined || config === (await this.#eslint.findConfigFile(join(path, 'x')))) return false;
-    let around = this.#outer.get(config);
-    if (around === undefined) {
-      // ESLint also calls a file ignored if no configuration matches it, so this configuration matches every file.
-      const overrideConfig = [{ files: [() => true] as never }];
-      around = this.#create({ cwd: dirname(config), overrideConfigFile: config, overrideConfig });
-      this.#outer.set(config, around);
-    }
+    // ESLint also calls a file ignored if no configuration matches it, so this configuration matches every file.
+    const overrideConfig = [{ files: [() => true] as never }];
+    const around = this.#create({ cwd: dirname(config), overrideConfigFile: config, overrideConfig });
     return around.isPathIgnored(join(path, 'x'));
   }
 
@@ -132,7 +124,7 @@ export class EslintEngine {
 
   #create(more: eslint.ESLint.Options): eslint.ESLint {
     const { root, config, extensions = [] } = this.#options;
-    return new this.#copy.ESLint({
+    return new this.#ESLint({
       cwd: root,
       overrideConfigFile: config ?? null,
       overrideConfig: extensions.map((extension) => ({ files: [`**/*.${extension}`] })),
@@ -147,7 +139,11 @@ export class EslintEngine {
     } catch (cause) {
       const { root } = this.#options;
       const message = messageOf(cause);
-      if (message.includes('Could not find config file')) throw new ConfigMissing('config', noConfig(root), cause);
+      if (message.includes('Could not find config file')) {
+        const fault = 'no eslint.config.* was found for the files (.eslintrc is not read)';
+        const remedy = `write one, or name one with --config${otherLinterHint(root)}`;
+        throw new ConfigMissing('config', `${fault}: ${remedy}`, cause);
+      }
       throw new ReportFailure('config', `the configuration cannot be used: ${withoutRoots(message, [root])}`, cause);
     }
   }
@@ -155,7 +151,7 @@ export class EslintEngine {
   factsOf(ruleId: string): RuleFacts {
     const at = ruleId.startsWith('@') ? ruleId.lastIndexOf('/') : ruleId.indexOf('/');
     const [plugin, name] = at < 0 ? ['@', ruleId] : [ruleId.slice(0, at), ruleId.slice(at + 1)];
-    const [meta] = [...this.#enabled.keys()].flatMap(({ plugins }) => plugins?.[plugin]?.rules?.[name]?.meta ?? []);
+    const [meta] = [...this.#configs].flatMap(({ plugins }) => plugins?.[plugin]?.rules?.[name]?.meta ?? []);
     const { url = '', description } = meta?.docs ?? {};
     return {
       category: meta?.type,
@@ -163,11 +159,6 @@ export class EslintEngine {
       description: typeof description === 'string' ? description : undefined,
     };
   }
-}
-
-function noConfig(root: string): string {
-  const remedy = 'write one, or name one with --config';
-  return `no eslint.config.* was found for the files (.eslintrc is not read): ${remedy}${otherLinterHint(root)}`;
 }
 
 function isOn(entry: unknown): boolean {
@@ -206,63 +197,48 @@ function engineMessage(message: eslint.Linter.LintMessage): LintMessage {
 
 const MAJOR_MIN = 9;
 
-interface EslintCopy {
-  readonly ESLint: typeof eslint.ESLint;
-  readonly version: string;
-}
-
 /** Prefers the copy that the scanned root resolves, because the root's rules need that version. */
-function eslintFor(root: string): EslintCopy {
+function eslintFor(root: string) {
+  const fail = (fault: string, cause?: unknown): never => {
+    throw new ReportFailure('config', fault, cause);
+  };
   for (const from of [join(root, 'package.json'), import.meta.filename]) {
     const require = createRequire(from);
     const version = versionAt(require);
     if (version === undefined) continue;
     if (Number.parseInt(version, 10) < MAJOR_MIN)
-      throw new ReportFailure('config', `the root has ESLint ${version}, but a scan needs ESLint 9 or 10`);
-    return { ESLint: load(require, version), version };
+      fail(`the root has ESLint ${version}, but a scan needs ESLint 9 or 10`);
+    try {
+      return { ESLint: (require('eslint') as typeof eslint).ESLint, version };
+    } catch (cause) {
+      // The rest of the message lists the requiring modules.
+      fail(`ESLint ${version} cannot be loaded: ${messageOf(cause).split(' Require stack:')[0]}`, cause);
+    }
   }
-  throw new ReportFailure(
-    'config',
-    `a scan needs ESLint 9 or 10, which is not installed: npm install --save-dev eslint${otherLinterHint(root)}`,
-  );
-}
-
-const OTHER_LINTERS: readonly (readonly [linter: string, names: RegExp])[] = [
-  ['oxlint', /^(?:oxlint|\.?oxlint(?:rc|\.config)\.\w+)$/u],
-  ['Biome', /^(?:\.?biome\.jsonc?|@biomejs\/biome)$/u],
-  ['standard', /^(?:semi|ts-)?standard$/u],
-];
-
-/** Returns the end of a sentence that names the linter that the root uses in place of ESLint, or ''. */
-function otherLinterHint(root: string): string {
-  const names = [...readdirSync(root), ...packagesOf(root)];
-  const [linter] = OTHER_LINTERS.find(([, pattern]) => names.some((name) => pattern.test(name))) ?? [];
-  return linter === undefined ? '' : `; for the SARIF of ${linter}, use toollint import --from sarif FILE`;
-}
-
-function packagesOf(root: string): string[] {
-  try {
-    const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as Record<string, object | undefined>;
-    return [manifest['dependencies'], manifest['devDependencies']].flatMap((list) => Object.keys(list ?? {}));
-  } catch {
-    return [];
-  }
-}
-
-function load(require: NodeJS.Require, version: string): typeof eslint.ESLint {
-  try {
-    return (require('eslint') as typeof eslint).ESLint;
-  } catch (cause) {
-    // The rest of the message lists the requiring modules.
-    const reason = messageOf(cause).split(' Require stack:')[0] ?? '';
-    throw new ReportFailure('config', `ESLint ${version} cannot be loaded: ${reason}`, cause);
-  }
+  const remedy = `npm install --save-dev eslint${otherLinterHint(root)}`;
+  return fail(`a scan needs ESLint 9 or 10, which is not installed: ${remedy}`);
 }
 
 function versionAt(require: NodeJS.Require): string | undefined {
   try {
-    return (JSON.parse(readFileSync(require.resolve('eslint/package.json'), 'utf8')) as { version: string }).version;
+    return (require('eslint/package.json') as { version: string }).version;
   } catch {
     return undefined;
   }
+}
+
+const OTHER_LINTERS = {
+  oxlint: /^(?:oxlint|\.?oxlint(?:rc|\.config)\.\w+)$/u,
+  Biome: /^(?:\.?biome\.jsonc?|@biomejs\/biome)$/u,
+  standard: /^(?:semi|ts-)?standard$/u,
+};
+
+/** Returns the end of a sentence that names the linter that the root uses in place of ESLint, or ''. */
+function otherLinterHint(root: string): string {
+  const names = readdirSync(root);
+  // The names of the packages that the root depends on are among the members of its manifest.
+  const manifest = names.includes('package.json') ? readFileSync(join(root, 'package.json'), 'utf8') : '';
+  for (const [, member = ''] of manifest.matchAll(/"([^"]+)"\s*:/gu)) names.push(member);
+  const [linter] = Object.entries(OTHER_LINTERS).find(([, pattern]) => names.some((name) => pattern.test(name))) ?? [];
+  return linter === undefined ? '' : `; for the SARIF of ${linter}, use toollint import --from sarif FILE`;
 }

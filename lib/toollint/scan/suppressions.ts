@@ -27,16 +27,12 @@ export function suppress(
   allowed: Suppressions[string] | undefined,
 ): { messages: readonly LintMessage[]; suppressed: readonly LintMessage[]; unused: number } {
   if (allowed === undefined) return { messages, suppressed: [], unused: 0 };
-  const errors = new Map<string, number>();
-  for (const { ruleId, severity } of messages) {
-    if (ruleId !== null && severity === 'error') errors.set(ruleId, (errors.get(ruleId) ?? 0) + 1);
-  }
-  const isSuppressed = ({ ruleId }: LintMessage) => {
-    if (ruleId === null || !Object.hasOwn(allowed, ruleId)) return false;
-    const count = errors.get(ruleId) ?? 0;
-    return count > 0 && count <= (allowed[ruleId]?.count ?? 0);
-  };
-  const unused = Object.entries(allowed).filter(([ruleId, { count }]) => (errors.get(ruleId) ?? 0) < count).length;
+  const counts = new Map(Object.entries(allowed).map(([ruleId, { count }]) => [ruleId, count]));
+  const errors = Map.groupBy(messages, ({ ruleId, severity }) => (severity === 'error' ? ruleId : null));
+  const found = (ruleId: string | null) => (ruleId === null ? 0 : (errors.get(ruleId)?.length ?? 0));
+  const isSuppressed = ({ ruleId }: LintMessage) =>
+    found(ruleId) > 0 && found(ruleId) <= (counts.get(ruleId ?? '') ?? 0);
+  const unused = [...counts].filter(([ruleId, count]) => found(ruleId) < count).length;
   const shown = messages.filter((message) => !isSuppressed(message));
   return { messages: shown, suppressed: messages.filter(isSuppressed), unused };
 }

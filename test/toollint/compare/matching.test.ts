@@ -156,6 +156,13 @@ describe('matching', () => {
     }
   });
 
+  it('knows the most similar of several lines in a hunk', () => {
+    const texts = ['var first = one(1);', 'var second = two(2);'];
+    const before = texts.map((text, index) => on(text, index + 3));
+    const now = Object.assign(on('var second = three(2);', 3), { codeSnippet: 'var second = three(2);' });
+    assert.deepEqual(matched(before, [now], changed(hunk(3, 2, 3, 1, texts))).missing, [0]);
+  });
+
   it('makes a parse error new unless it was accepted', () => {
     const own = sampleFinding({ ruleId: 'PARSE-ERROR', severity: 'error' });
     assert.deepEqual(matched([own], [own]).counts, [1, 0, 1]);
