@@ -5,7 +5,6 @@ import { UsageError, type Session } from '../lib/admin/session.ts';
 import { ask } from '../lib/admin/terminal.ts';
 import { QueueFailed } from '../lib/ingest/queue-admin.ts';
 import { WarehouseFailed } from '../lib/ingest/warehouse-admin.ts';
-import { processEnvironment } from '../lib/process/env.ts';
 import { configurationFailure, EXIT, StartFailure, versionLine } from '../lib/process/program.ts';
 import { SettingRefused } from '../lib/redis/wire/errors.ts';
 import { queueAdmin } from '../lib/redis/admin/stream-admin.ts';
@@ -30,7 +29,7 @@ async function main(): Promise<number> {
     print(line === 'help' ? help() : versionLine(NAME));
     return EXIT.clean;
   }
-  const { config, report } = readAdminConfig(withRunning(processEnvironment(), complain), line.uses);
+  const { config, report } = readAdminConfig(withRunning(process.env, complain), line.uses);
   for (const warning of report.warnings) complain(`warning: ${warning}`);
   if (config === undefined) throw configurationFailure(report);
   const { queueUri: uri, queuePartitions: partitions } = config;

@@ -2,7 +2,7 @@
 //
 // A failed startup is reported in the log if the log is JSON, and otherwise as a sentence on standard error.
 import type { AddressInfo } from 'node:net';
-import { errno, processEnvironment, type Environment, type ReadConfig } from '../lib/process/env.ts';
+import { errno, type Environment, type ReadConfig } from '../lib/process/env.ts';
 import { createLog, logsText, type Log } from '../lib/process/log.ts';
 import {
   configurationFailure,
@@ -58,7 +58,7 @@ export async function startDaemon<C>(daemon: Daemon<C>): Promise<void> {
 /** Returns an exit code if the process must exit. */
 async function started<C>(daemon: Daemon<C>): Promise<number | undefined> {
   const complain = complainer(daemon.name);
-  const environment = processEnvironment();
+  const environment = process.env;
   let log: Log | undefined;
   try {
     const mode = modeOf(process.argv.slice(2));

@@ -18,7 +18,7 @@ export function readConsumerConfig(environment: Environment) {
     batchMax: settings.get('INGEST_CONSUMER_BATCH_MAX'),
     replicasMax: settings.get('INGEST_CONSUMER_REPLICAS_MAX'),
     drainTimeoutMs: settings.get('INGEST_DRAIN_TIMEOUT_MS'),
-    exportsSpans: settings.exportsSpans,
+    exportsSpans: settings.get('OTEL_EXPORTER_OTLP_ENDPOINT') !== undefined,
     schemasDir: settings.get('INGEST_SCHEMAS_DIR'),
   });
 }

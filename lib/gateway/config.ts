@@ -1,6 +1,5 @@
 // The gateway's configuration, and rules that involve several settings. lib/process/settings.ts lists the keys,
 // meanings, defaults and bounds. One report contains all problems.
-import { BlockList, isIP } from 'node:net';
 import type { TlsFiles } from '../identity/tls-material.ts';
 import { Settings, type Environment } from '../process/env.ts';
 import { isDispatcher, queueUriOf } from '../process/queue-uri.ts';
@@ -34,8 +33,8 @@ export function readGatewayConfig(environment: Environment) {
     stateDir: settings.get('INGEST_STATE_DIR'),
 
     tls: tlsSource(settings),
-    audience: audience(settings),
-    tokenJwks: jwks(settings),
+    audience: settings.get('INGEST_AUDIENCE'),
+    tokenJwks: settings.get('INGEST_TOKEN_JWKS'),
     tokenIssuer: settings.get('INGEST_TOKEN_ISSUER'),
     tokenRequired: settings.get('INGEST_TOKEN_REQUIRED'),
 
@@ -51,8 +50,8 @@ export function readGatewayConfig(environment: Environment) {
       ? settings.get('INGEST_CONNECTIONS_PER_ADDRESS_MAX')
       : Math.ceil(connectionsMax / 4),
     httpReader: settings.get('INGEST_HTTP_READER'),
-    proxyFrom: proxyFrom(settings),
-    exportsSpans: settings.exportsSpans,
+    proxyFrom: settings.get('INGEST_PROXY_FROM'),
+    exportsSpans: settings.get('OTEL_EXPORTER_OTLP_ENDPOINT') !== undefined,
 
     ...times(settings, queueUri),
   };
@@ -68,6 +67,15 @@ function checkCompany(settings: Settings, environment: Environment): void {
       'INGEST_ADMIN_ONLY',
       'expected INGEST_ADMIN_ADDR with it: otherwise nothing serves health and metrics',
     );
+  for (const key of ['INGEST_TOKEN_REQUIRED', 'INGEST_TOKEN_ISSUER'] as const)
+    if (!settings.given('INGEST_TOKEN_JWKS') && Boolean(settings.get(key)))
+      settings.problem(key, 'expected INGEST_TOKEN_JWKS with it: without keys no token can be verified');
+  for (const rule of settings.get('INGEST_PROXY_FROM')?.rules ?? [])
+    if (rule.endsWith('/0'))
+      settings.warning(
+        `INGEST_PROXY_FROM=${rule.split(' ').at(-1)}: every client may name any address, and ` +
+          'INGEST_CONNECTIONS_PER_ADDRESS_MAX and the log rely on it; name only the balancers',
+      );
   const bodyBytes = settings.get('INGEST_BODY_BYTES_MAX');
   const inFlightBytes = settings.get('INGEST_IN_FLIGHT_BYTES_MAX');
   if (bodyBytes > inFlightBytes)
@@ -103,48 +111,6 @@ function tlsSource(settings: Settings): TlsSource {
       if (!settings.given(one)) settings.problem(one, why);
   }
   return { kind: 'development' };
-}
-
-function proxyFrom(settings: Settings): BlockList | undefined {
-  const from = settings.get('INGEST_PROXY_FROM');
-  if (from === undefined) return undefined;
-  const list = new BlockList();
-  for (const item of from.split(',').map((one) => one.trim())) {
-    const [, address = '', prefix] = /^([0-9A-Fa-f.:]+)(?:\/(\d{1,3}))?$/.exec(item) ?? [];
-    const version = isIP(address);
-    const bits = version === 6 ? 128 : 32;
-    const length = Number(prefix ?? bits);
-    if (version === 0 || length > bits)
-      settings.problem(
-        'INGEST_PROXY_FROM',
-        `expected addresses or networks such as 10.0.0.0/8, separated by commas, not ${JSON.stringify(item)}`,
-      );
-    else list.addSubnet(address, length, version === 6 ? 'ipv6' : 'ipv4');
-    if (version !== 0 && length === 0)
-      settings.warning(
-        `INGEST_PROXY_FROM=${item}: every client may name any address, and INGEST_CONNECTIONS_PER_ADDRESS_MAX and ` +
-          'the log rely on it; name only the balancers',
-      );
-  }
-  return list;
-}
-
-function audience(settings: Settings): string {
-  const value = settings.get('INGEST_AUDIENCE');
-  if (!/^[\x21-\x7e]{1,200}$/.test(value))
-    settings.problem('INGEST_AUDIENCE', 'expected 1 to 200 visible ASCII characters');
-  return value;
-}
-
-function jwks(settings: Settings): string | undefined {
-  const value = settings.get('INGEST_TOKEN_JWKS');
-  const isUrl = value !== undefined && /^[a-z][a-z0-9+.-]*:\/\//i.test(value);
-  if (isUrl && !(value.startsWith('https://') && URL.canParse(value)))
-    settings.problem('INGEST_TOKEN_JWKS', 'expected the path of a JWKS file, or an https URL');
-  const why = 'expected INGEST_TOKEN_JWKS with it: without keys no token can be verified';
-  if (value === undefined && settings.get('INGEST_TOKEN_REQUIRED')) settings.problem('INGEST_TOKEN_REQUIRED', why);
-  if (value === undefined && settings.given('INGEST_TOKEN_ISSUER')) settings.problem('INGEST_TOKEN_ISSUER', why);
-  return value;
 }
 
 /**

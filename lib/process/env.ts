@@ -28,10 +28,6 @@ export interface ReadConfig<C> {
 /** The type of a setting's value. A URI is undefined if it is unset or invalid. */
 type Value<S> = S extends { readonly default: infer V } ? V : string | undefined;
 
-export function processEnvironment(): Environment {
-  return { ...process.env };
-}
-
 /** Returns the code of a system error, such as `ENOENT`, for messages. */
 export function errno(cause: unknown): string {
   return cause instanceof Error && 'code' in cause ? String(cause.code) : 'unknown error';
@@ -82,14 +78,6 @@ export class Settings {
     this.#warnings.push(text);
   }
 
-  get exportsSpans(): boolean {
-    const key = 'OTEL_EXPORTER_OTLP_ENDPOINT';
-    const endpoint = this.get(key);
-    if (endpoint !== undefined && !(URL.canParse(endpoint) && /^https?:$/.test(new URL(endpoint).protocol)))
-      this.problem(key, 'expected an http or https URL');
-    return endpoint !== undefined;
-  }
-
   report(): EnvReport {
     return { problems: [...this.#problems], warnings: [...this.#warnings, ...unknownKeys(this.#environment)] };
   }
@@ -138,22 +126,17 @@ export class Settings {
   }
 }
 
-/** Returns a warning, with the most similar known keys, for each key of the project that no program reads. */
+/** Returns a warning, with the most similar known key, for each key of the project that no program reads. */
 function unknownKeys(environment: Environment): string[] {
   const unknown = Object.keys(environment).filter((key) => key.startsWith('INGEST_') && !KNOWN_KEYS.includes(key));
   return unknown.map((key) => {
-    const differences = KNOWN_KEYS.map((known) => difference(key, known));
-    const nearest = KNOWN_KEYS.filter((_, at) => differences[at] === Math.min(...differences));
-    return `${key} is not a known key; the nearest one is ${nearest.join(' or ')}`;
+    const [nearest] = KNOWN_KEYS.toSorted((one, other) => difference(key, one) - difference(key, other));
+    return `${key} is not a known key; the nearest one is ${nearest}`;
   });
 }
 
-/** Returns how many characters of the longer key are not in the beginning or the end that both have in common. */
-function difference(a: string, b: string): number {
-  const shorter = Math.min(a.length, b.length);
-  let start = 0;
-  while (start < shorter && a[start] === b[start]) start += 1;
-  let end = 0;
-  while (end < shorter - start && a.at(-1 - end) === b.at(-1 - end)) end += 1;
-  return Math.max(a.length, b.length) - start - end;
-}
+const difference = (one: string, other: string): number => missingPairs(one, other) + missingPairs(other, one);
+
+/** Counts the pairs of neighboring characters that the other key does not contain. */
+const missingPairs = (key: string, other: string): number =>
+  Array.from(key, (_, at) => key.slice(at, at + 2)).filter((pair) => !other.includes(pair)).length;

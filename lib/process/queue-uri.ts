@@ -55,7 +55,7 @@ export function queueAddress(uri: string): QueueAddress | string {
   const db = search.slice('?db='.length);
   // Anything unexpected is a problem, so that no part of the URI is silently ignored.
   const isForm = {
-    server: /^\d{0,5}$/.test(path) && !uri.includes('?'),
+    server: /^\d{0,5}$/.test(path) && !uri.includes('?') && list.hosts.length === 1,
     sentinel: /^[^/]+$/.test(path) && /^(?:\?db=\d{0,5})?$/.test(search),
     cluster: path === '' && search === '',
     dispatcher: path === '' && !uri.includes('?') && list.hosts.length === 2,

@@ -1,5 +1,5 @@
 // The kinds of settings in the table in settings.ts.
-import { isIPv6 } from 'node:net';
+import { BlockList, isIP, isIPv6 } from 'node:net';
 
 export const PROGRAMS = ['gateway', 'consumer', 'admin', 'send'] as const;
 export type Program = (typeof PROGRAMS)[number];
@@ -61,11 +61,29 @@ export const choice = <const T extends string>(
 export const flag = (programs: readonly Program[]): PlainSetting<boolean> =>
   setting(programs, false, '1 or 0', (text) => (text === '1' || text === '0' ? text === '1' : undefined));
 
-/** Any text that is not empty. The program's config.ts checks everything else. */
 export const text = <D extends string | undefined>(
   programs: readonly Program[],
   fallback: D,
-): PlainSetting<string | D> => setting<string | D>(programs, fallback, 'a text', (given) => given);
+  expected = 'a text',
+  isValid: (text: string) => boolean = () => true,
+): PlainSetting<string | D> =>
+  setting<string | D>(programs, fallback, expected, (given) => (isValid(given) ? given : undefined));
+
+/** Addresses and networks, separated by commas. */
+export const networks = (programs: readonly Program[]): PlainSetting<BlockList | undefined> =>
+  setting(programs, undefined, 'addresses or networks such as 10.0.0.0/8, separated by commas', networksOf);
+
+function networksOf(text: string): BlockList | undefined {
+  const list = new BlockList();
+  for (const item of text.split(',')) {
+    const [, address = '', prefix] = /^([0-9A-Fa-f.:]+)(?:\/(\d{1,3}))?$/.exec(item.trim()) ?? [];
+    const version = isIP(address);
+    const bits = version === 6 ? 128 : 32;
+    if (version === 0 || Number(prefix) > bits) return undefined;
+    list.addSubnet(address, Number(prefix ?? bits), version === 6 ? 'ipv6' : 'ipv4');
+  }
+  return list;
+}
 
 export const address = <D extends BindAddress | undefined>(
   programs: readonly Program[],

@@ -4,7 +4,7 @@
 // with `settings.get('INGEST_…')`. Rules between settings belong in config.ts. A key that ends in `_URI` also has a
 // `_URI_FILE` form, which needs no row.
 import { LOG_LEVELS } from './log.ts';
-import { address, choice, flag, integer, text, uri, type Program, type Setting } from './setting.ts';
+import { address, choice, flag, integer, networks, text, uri, type Program, type Setting } from './setting.ts';
 
 const GATEWAY = ['gateway'] as const;
 const CONSUMER = ['consumer'] as const;
@@ -25,6 +25,8 @@ const QUEUES = [
   'dispatchers:',
 ] as const;
 
+const isUrl = (text: string, scheme: RegExp): boolean => scheme.test(text) && URL.canParse(text);
+
 export const SETTINGS = Object.freeze({
   INGEST_QUEUE_URI: uri(BOTH_ENDS, QUEUES, DAEMONS),
   INGEST_QUEUE_DURABILITY: choice(GATEWAY, ['warn', 'require'], 'warn'),
@@ -41,13 +43,17 @@ export const SETTINGS = Object.freeze({
   INGEST_QUEUE_REPLICAS: integer(['gateway', 'admin'], 0, [0, 100]),
   INGEST_STATE_DIR: text(['gateway', 'send', 'admin'], '.ingest'),
   INGEST_LOG_LEVEL: choice(DAEMONS, LOG_LEVELS, 'info'),
-  OTEL_EXPORTER_OTLP_ENDPOINT: text(DAEMONS, undefined),
+  OTEL_EXPORTER_OTLP_ENDPOINT: text(DAEMONS, undefined, 'an http or https URL', (url) => isUrl(url, /^https?:/)),
 
   INGEST_GATEWAY_REUSE_PORT: flag(GATEWAY),
   INGEST_ADMIN_ONLY: flag(GATEWAY),
   INGEST_TLS_CLIENT_CRL: text(GATEWAY, undefined),
-  INGEST_AUDIENCE: text(GATEWAY, 'ingest-gateway'),
-  INGEST_TOKEN_JWKS: text(GATEWAY, undefined),
+  INGEST_AUDIENCE: text(GATEWAY, 'ingest-gateway', '1 to 200 visible ASCII characters', (audience) =>
+    /^[\x21-\x7e]{1,200}$/.test(audience),
+  ),
+  INGEST_TOKEN_JWKS: text(GATEWAY, undefined, 'the path of a JWKS file, or an https URL', (jwks) =>
+    /^[a-z][a-z0-9+.-]*:\/\//i.test(jwks) ? isUrl(jwks, /^https:/) : true,
+  ),
   INGEST_TOKEN_ISSUER: text(GATEWAY, undefined),
   INGEST_TOKEN_REQUIRED: flag(GATEWAY),
 
@@ -59,7 +65,7 @@ export const SETTINGS = Object.freeze({
   INGEST_IN_FLIGHT_BYTES_MAX: integer(GATEWAY, 64 << 20, [1, 2 ** 40]),
   INGEST_CONNECTIONS_MAX: integer(GATEWAY, 10_000, [1, 1_000_000]),
   INGEST_CONNECTIONS_PER_ADDRESS_MAX: integer(GATEWAY, 2_500, [0, 1_000_000]),
-  INGEST_PROXY_FROM: text(GATEWAY, undefined),
+  INGEST_PROXY_FROM: networks(GATEWAY),
   INGEST_HTTP_READER: choice(GATEWAY, ['own', 'node'], 'own'),
   INGEST_REQUEST_TIMEOUT_MS: integer(GATEWAY, 10_000, TIME),
   INGEST_IDLE_TIMEOUT_MS: integer(GATEWAY, 60_000, TIME),

@@ -35,11 +35,10 @@ export function uriFault(value: string, schemes: readonly string[]): string | un
   // Drivers stop parsing at a blank, and their errors would show the text before it, perhaps half of a password.
   if (/\s/.test(value) || (scheme !== undefined && !isSqlite && isCut(value))) return NOT_ENCODED;
   const hosts = scheme === undefined || isSqlite ? undefined : listUri(value)?.hosts;
-  if (hosts !== undefined && hosts.length > 1 && !/^[a-z]+\+|^dispatcher/.test(value))
-    return isPostgres(value) ? ONE_HOST : SEVERAL_HOSTS;
   if (hosts === undefined && !isSqlite) return expectedUri(schemes);
   if (!isPercentEncoded(value)) return NOT_ENCODED;
-  return isPostgres(value) ? postgresFault(new URL(value)) : undefined;
+  if (!isPostgres(value)) return undefined;
+  return hosts?.length === 1 ? postgresFault(new URL(value)) : ONE_HOST;
 }
 
 /**
@@ -51,15 +50,14 @@ const isCut = (uri: string): boolean => /^[^/]*\/\/[^#/?]*[#/?].*@/.test(uri);
 const isPostgres = (uri: string): boolean => /^postgres(?:ql)?:/.test(uri);
 const NOT_ENCODED =
   'expected user, password and path to be percent-encoded: a blank is written %20, # %23, % %25, / %2F and ? %3F';
-const SEVERAL_HOSTS = 'expected one host: several are for redis+sentinel://, redis+cluster:// and dispatcher://';
 const ONE_HOST = 'expected one host: several hosts are not supported';
 
 /** The parameters of a PostgreSQL URI that are supported; the driver ignores names that it does not know. */
 const POSTGRES_PARAMETERS = ['host', 'sslmode', 'sslrootcert', 'sslcert', 'sslkey'];
 const SSL_MODES = ['disable', 'require', 'verify-ca', 'verify-full'];
 
-function postgresFault({ hostname, searchParams, hash }: URL): string | undefined {
-  if (hostname.includes(',') || searchParams.get('host')?.includes(',') === true) return ONE_HOST;
+function postgresFault({ searchParams, hash }: URL): string | undefined {
+  if (searchParams.get('host')?.includes(',') === true) return ONE_HOST;
   if (hash !== '') return 'expected no #: in a password it is written %23';
   const names = [...searchParams.keys()];
   const wrong = names.find((name, at) => !POSTGRES_PARAMETERS.includes(name) || names.indexOf(name) < at);

@@ -5,7 +5,6 @@ import { readConsumerConfig } from '../../lib/consumer/config.ts';
 import { readGatewayConfig } from '../../lib/gateway/config.ts';
 import { listUri } from '../../lib/process/uri.ts';
 import { queueAddress } from '../../lib/process/queue-uri.ts';
-import { Settings } from '../../lib/process/env.ts';
 
 const parts = (uri: string): unknown => {
   const address = queueAddress(uri);
@@ -116,7 +115,7 @@ describe('the URI of a queue', () => {
   });
 
   it('may have several hosts, but not an empty one', () => {
-    const read = (uri: string): unknown => new Settings({ INGEST_QUEUE_URI: uri }, 'gateway').report().problems.length;
+    const read = (uri: string): unknown => readGatewayConfig({ INGEST_QUEUE_URI: uri }).report.problems.length;
     assert.equal(read('redis+cluster://user:p@h1:1,h2:2,[::1]:3'), 0);
     for (const uri of ['redis://h1:1,h2:1', 'redis+cluster://h1:1,,h2', 'dispatcher://h1:1,'])
       assert.equal(read(uri), 1);
