@@ -282,7 +282,7 @@ export class Consumer {
   #failed(needs: Dependency, cause: unknown): void {
     const { metrics, log } = this.#options.telemetry;
     const reason = messageOf(cause);
-    metrics.failures.counter({ dependency: needs }).add();
+    metrics.failures.of({ dependency: needs }).add();
     const what = cause instanceof WarehouseMisconfigured ? 'cannot work as configured' : 'is unavailable';
     const trouble = `the ${needs} ${what}`;
     this.#troubles.set(needs, `${trouble}: ${reason}`);

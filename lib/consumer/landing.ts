@@ -212,7 +212,7 @@ export class Landing {
   #tellQuarantined(rejections: readonly Rejection[], startMs: number): void {
     if (rejections.length === 0) return;
     this.#telemetry.spans?.(rejections, startMs, this.#options.clock.epochMs());
-    for (const { code } of rejections) this.#telemetry.metrics.quarantined.counter({ reason: code }).add();
+    for (const { code } of rejections) this.#telemetry.metrics.quarantined.of({ reason: code }).add();
     const [first] = rejections;
     this.#telemetry.log.error(
       { entries: rejections.length, entry: first?.entry, reason: first?.reason, traceparent: first?.traceparent },

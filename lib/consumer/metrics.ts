@@ -18,7 +18,7 @@ export function consumerMetrics<R extends string>(quarantineReasons: readonly R[
     'ingest_quarantined_total',
     'Entries that could not land and were put in quarantine, by reason.',
   );
-  for (const reason of quarantineReasons) quarantined.counter({ reason });
+  for (const reason of quarantineReasons) quarantined.of({ reason });
   const delay = new HistogramFamily(
     registry,
     'ingest_landing_delay_seconds',
@@ -30,7 +30,7 @@ export function consumerMetrics<R extends string>(quarantineReasons: readonly R[
     'ingest_consumer_failures_total',
     'Attempts that failed because the queue or the warehouse was unavailable.',
   );
-  for (const dependency of ['queue', 'warehouse']) failures.counter({ dependency });
+  for (const dependency of ['queue', 'warehouse']) failures.of({ dependency });
   const schemaEvents = counter(
     'ingest_schema_events_total',
     'Events checked against the schema of their type (INGEST_SCHEMAS_DIR), by result.',
@@ -52,25 +52,25 @@ export function consumerMetrics<R extends string>(quarantineReasons: readonly R[
       '1 if this replica does not read a partition because INGEST_CONSUMER_REPLICAS_MAX others do, else 0.',
     ),
     quarantined,
-    delay: delay.distribution(),
-    landed: counter('ingest_landed_total', 'Warehouse rows that this process inserted.').counter(),
+    delay: delay.of(),
+    landed: counter('ingest_landed_total', 'Warehouse rows that this process inserted.').of(),
     duplicates: counter(
       'ingest_consumer_duplicates_total',
       'Events whose row already existed: read again after a crash, or sent again.',
-    ).counter(),
+    ).of(),
     groupVanished: counter(
       'ingest_queue_group_vanished_total',
       'Times that the stream or its consumer group was missing and was created again.',
-    ).counter(),
+    ).of(),
     failures,
     schemaTypesUnusable: gauge(
       'ingest_schema_types_unusable',
       'Event types without a usable schema; their events go to quarantine.',
     ),
     schemaEvents: {
-      matched: schemaEvents.counter({ result: 'matched' }),
-      unmatched: schemaEvents.counter({ result: 'unmatched' }),
-      unschematized: schemaEvents.counter({ result: 'unschematized' }),
+      matched: schemaEvents.of({ result: 'matched' }),
+      unmatched: schemaEvents.of({ result: 'unmatched' }),
+      unschematized: schemaEvents.of({ result: 'unschematized' }),
     },
   };
 }

@@ -22,8 +22,8 @@ export function gatewayMetrics(clock: Clock) {
   );
   const errors = counter('ingest_errors_total', 'Refusals by the code in their body.');
   const handshakes = counter('ingest_tls_handshake_failures_total', 'Failed TLS handshakes and connections by reason.');
-  for (const code of ERROR_CODES) errors.counter({ code });
-  for (const reason of HANDSHAKE_FAILURES) handshakes.counter({ reason });
+  for (const code of ERROR_CODES) errors.of({ code });
+  for (const reason of HANDSHAKE_FAILURES) handshakes.of({ reason });
   const histogram = (name: string, help: string): HistogramFamily =>
     new HistogramFamily(registry, name, help, LATENCY_BOUNDS_S);
   const durations = histogram('ingest_http_request_duration_seconds', 'From the request head to the answer.');
@@ -46,19 +46,16 @@ export function gatewayMetrics(clock: Clock) {
     errors,
     durations,
     handshakes,
-    enqueue: enqueue.distribution(),
-    accepted: counter('ingest_accepted_total', 'Events that the queue accepted, without repeated ones.').counter(),
-    duplicates: counter('ingest_duplicates_total', 'Repeated events, which the queue already had.').counter(),
+    enqueue: enqueue.of(),
+    accepted: counter('ingest_accepted_total', 'Events that the queue accepted, without repeated ones.').of(),
+    duplicates: counter('ingest_duplicates_total', 'Repeated events, which the queue already had.').of(),
     differing: counter(
       'ingest_duplicates_differing_total',
       'Repeated events with another body; the first body stays.',
-    ).counter(),
-    aborted: counter('ingest_aborted_total', 'Requests that the client aborted before their answer.').counter(),
-    shed: counter('ingest_shed_total', 'Events answered with status shed; 0 without two queues (RFC 014).').counter(),
-    refusedOverload: counter(
-      'ingest_refused_overload_total',
-      'Requests refused because too much was in flight.',
-    ).counter(),
+    ).of(),
+    aborted: counter('ingest_aborted_total', 'Requests that the client aborted before their answer.').of(),
+    shed: counter('ingest_shed_total', 'Events answered with status shed; 0 without two queues (RFC 014).').of(),
+    refusedOverload: counter('ingest_refused_overload_total', 'Requests refused because too much was in flight.').of(),
     reloads: new ReloadMetrics(registry),
   };
 }

@@ -25,7 +25,7 @@ export class RouteMeter {
     this.#clock = clock;
     this.#metrics = metrics;
     this.route = route;
-    this.#durations = metrics.durations.distribution({ route });
+    this.#durations = metrics.durations.of({ route });
   }
 
   /** Counts a request whose head was complete at `startMs`, by `Clock.ms()`. */
@@ -34,7 +34,7 @@ export class RouteMeter {
     const key = 16 * status + at;
     let counter = this.#counters.get(key);
     if (counter === undefined) {
-      counter = this.#metrics.requests.counter({ method: METHODS[at] ?? 'other', route: this.route, status });
+      counter = this.#metrics.requests.of({ method: METHODS[at] ?? 'other', route: this.route, status });
       this.#counters.set(key, counter);
     }
     counter.add();
@@ -50,7 +50,7 @@ export class RefusalMeter {
   constructor(metrics: GatewayMetrics, log: RefusalLog) {
     this.#metrics = metrics;
     this.#log = log;
-    this.#counters = new Map(ERROR_CODES.map((code) => [code, metrics.errors.counter({ code })]));
+    this.#counters = new Map(ERROR_CODES.map((code) => [code, metrics.errors.of({ code })]));
   }
 
   aborted(): void {

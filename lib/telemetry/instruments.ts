@@ -33,30 +33,32 @@ function expose(registry: Registry, name: string, help: string, type: string, sa
 
 /** The members of one metric, one for each combination of labels. */
 class Family<T> {
-  readonly #members = new Map<string, readonly [Labels, T]>();
+  readonly #members = new Map<string, readonly [T, Labels]>();
+  readonly #make: () => T;
 
-  /** Returns the member for these labels, and makes it if it does not exist. */
-  protected member(labels: Labels, make: () => T): T {
-    const key = JSON.stringify(labels);
-    const [, member] = this.#members.get(key) ?? [labels, make()];
-    this.#members.set(key, [labels, member]);
-    return member;
+  protected constructor(
+    [registry, name, help]: readonly [Registry, string, string],
+    type: 'counter' | 'histogram',
+    make: () => T,
+    samplesOf: (member: T, labels: Labels) => Sample[],
+  ) {
+    this.#make = make;
+    expose(registry, name, help, type, () => [...this.#members.values()].flatMap((one) => samplesOf(...one)));
   }
 
-  protected samples(samplesOf: (labels: Labels, member: T) => Sample[]): Sample[] {
-    return [...this.#members.values()].flatMap((one) => samplesOf(...one));
+  /** Returns the member for these labels, which starts at 0. Frequent callers should keep a reference to it. */
+  of(labels: Labels = {}): T {
+    const key = JSON.stringify(labels);
+    const [member] = this.#members.get(key) ?? [this.#make()];
+    this.#members.set(key, [member, labels]);
+    return member;
   }
 }
 
 export class CounterFamily extends Family<Counter> {
-  constructor(registry: Registry, name: string, help: string) {
-    super();
-    expose(registry, name, help, 'counter', () => this.samples((labels, { value }) => [{ labels, value }]));
-  }
-
-  /** Returns the counter for these labels, which starts at 0. Frequent callers should keep a reference to it. */
-  counter(labels: Labels = {}): Counter {
-    return this.member(labels, () => new Counter());
+  constructor(...metric: readonly [registry: Registry, name: string, help: string]) {
+    const make = (): Counter => new Counter();
+    super(metric, 'counter', make, ({ value }, labels) => [{ labels, value }]);
   }
 }
 
@@ -78,18 +80,17 @@ export class Gauge {
 
   /** Reads the result of the last probe, 0 or 1. Only a scrape starts a probe. */
   readProbe(probe: () => Promise<unknown>, clock: Clock): void {
-    let [startedMs, running, value] = [Number.NEGATIVE_INFINITY, false, undefined as number | undefined];
+    let nextMs = Number.NEGATIVE_INFINITY;
+    let value: number | undefined;
     this.#samples = () => {
-      if (!running && clock.ms() - startedMs >= PROBE_INTERVAL_MS) {
-        [startedMs, running] = [clock.ms(), true];
-        void probe()
-          .then(
-            () => (value = 1),
-            () => (value = 0),
-          )
-          .finally(() => (running = false));
+      if (clock.ms() >= nextMs) {
+        nextMs = clock.ms() + PROBE_INTERVAL_MS;
+        const [answer, late] = [probe().then(() => 1), clock.sleep(PROBE_ANSWER_MS).then(() => 0)];
+        void Promise.race([answer, late]).then(
+          (result) => (value = result),
+          () => (value = 0),
+        );
       }
-      if (running && clock.ms() - startedMs > PROBE_ANSWER_MS) value = 0;
       return value === undefined ? [] : [{ labels: {}, value }];
     };
   }
@@ -128,15 +129,8 @@ export class Distribution {
 }
 
 export class HistogramFamily extends Family<Distribution> {
-  readonly #bounds: readonly number[];
-
   constructor(registry: Registry, name: string, help: string, bounds: readonly number[]) {
-    super();
-    this.#bounds = bounds;
-    expose(registry, name, help, 'histogram', () => this.samples((labels, one) => one.samples(name, labels)));
-  }
-
-  distribution(labels: Labels = {}): Distribution {
-    return this.member(labels, () => new Distribution(this.#bounds));
+    const make = (): Distribution => new Distribution(bounds);
+    super([registry, name, help], 'histogram', make, (one, labels) => one.samples(name, labels));
   }
 }

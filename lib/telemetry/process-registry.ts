@@ -1,7 +1,8 @@
 // The metrics that every daemon exports.
 import { monitorEventLoopDelay } from 'node:perf_hooks';
-import { collectDefaultMetrics, Gauge, Registry } from 'prom-client';
+import { collectDefaultMetrics, Registry } from 'prom-client';
 import { revision, version } from '../process/program.ts';
+import { Gauge } from './instruments.ts';
 
 // These gauges are named like counters, which promtool reports as a mistake.
 const MISNAMED = ['nodejs_active_resources_total', 'nodejs_active_handles_total', 'nodejs_active_requests_total'];
@@ -18,13 +19,9 @@ export function processRegistry(): Registry {
   collectDefaultMetrics({ register: registry, eventLoopMonitoringPrecision: NEVER_MS });
   for (const name of MISNAMED) registry.removeSingleMetric(name);
   eventLoopMetrics(registry);
-  const build = new Gauge({
-    name: 'ingest_build_info',
-    help: 'Always 1, with the version and revision of the program and the version of Node as labels.',
-    labelNames: ['version', 'revision', 'node'],
-    registers: [registry],
-  });
-  build.set({ version: version(), revision: revision(), node: process.version }, 1);
+  const labels = { version: version(), revision: revision(), node: process.version };
+  const help = 'Always 1, with the version and revision of the program and the version of Node as labels.';
+  new Gauge(registry, 'ingest_build_info', help).readEach(() => [{ labels, value: 1 }]);
   return registry;
 }
 
@@ -40,14 +37,11 @@ function eventLoopMetrics(registry: Registry): void {
   for (const name of ['min', 'max', 'mean', 'stddev', 'p50', 'p90', 'p99']) {
     const metric = `nodejs_eventloop_lag_${name}_seconds`;
     registry.removeSingleMetric(metric);
-    new Gauge({
-      name: metric,
-      help: `Time that the event loop needed for a turn since the last scrape: ${name}.`,
-      registers: [registry],
-      collect() {
-        this.set(turns.count === 0 ? 0 : valueOf(name) / 1e9);
-        if (name === 'p99') turns.reset();
-      },
+    const help = `Time that the event loop needed for a turn since the last scrape: ${name}.`;
+    new Gauge(registry, metric, help).read(() => {
+      const seconds = turns.count === 0 ? 0 : valueOf(name) / 1e9;
+      if (name === 'p99') turns.reset();
+      return seconds;
     });
   }
 }

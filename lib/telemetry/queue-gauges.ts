@@ -27,7 +27,6 @@ export interface StreamReport {
 }
 
 type Reading = StreamReport & { readonly readAtMs: number };
-type Size = Pick<StreamReport, 'events' | 'memoryBytes' | 'memoryLimitBytes' | 'clockSkewMs'>;
 type ValueOf = (reading: Reading, ageMs: number) => number | undefined;
 
 const ifFresh =
@@ -56,7 +55,7 @@ export class QueueGauges {
     this.#clock = clock;
     for (const [name, help, value] of GAUGES)
       new Gauge(registry, `ingest_queue_${name}`, help).readEach(() => this.#ofEach(value));
-    const gauge = (name: string, help: string, value: (size: Size) => number | undefined): void =>
+    const gauge = (name: string, help: string, value: (size: StreamReport) => number | undefined): void =>
       new Gauge(registry, name, help).readEach(() => sample(this.size && value(this.size)));
     gauge('ingest_queue_events', 'Events that the queue holds, landed or not.', ({ events }) => events);
     gauge('ingest_queue_memory_bytes', "Memory that the queue's server uses.", ({ memoryBytes }) => memoryBytes);
@@ -76,7 +75,7 @@ export class QueueGauges {
   }
 
   /** The size of the whole queue, with the memory of its fullest server. `undefined` if there is no fresh reading. */
-  get size(): Size | undefined {
+  get size(): StreamReport | undefined {
     const now = this.#clock.ms();
     const fresh = [...this.#readings.values()].filter(({ readAtMs }) => now - readAtMs < FRESH_MS);
     const [first] = fresh;

@@ -1,6 +1,6 @@
 // The status page and the runbook that it links to. Both are static: the page itself requests `metrics` and
 // `health/ready`. The page is one file that loads nothing: its modules become its one script.
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 
 const HEADERS = ['X-Content-Type-Options', 'nosniff', 'Cache-Control', 'no-store', 'Referrer-Policy', 'no-referrer'];
@@ -45,7 +45,7 @@ function runbookPage(markdown: string): string {
 function policyOf(html: string): string {
   const hashOf = (tag: string): string => {
     const text = new RegExp(`<${tag}[^>]*>(.*?)</${tag}>`, 's').exec(html)?.[1];
-    return text === undefined ? "'none'" : `'sha256-${createHash('sha256').update(text).digest('base64')}'`;
+    return text === undefined ? "'none'" : `'sha256-${hash('sha256', text, 'base64')}'`;
   };
   return (
     `default-src 'none'; connect-src 'self'; script-src ${hashOf('script')}; style-src ${hashOf('style')}; ` +

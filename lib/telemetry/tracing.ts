@@ -27,7 +27,6 @@ export interface FinishedSpan {
   readonly context?: SpanParent | undefined;
   readonly startMs: number;
   readonly endMs: number;
-  /** The names follow OpenTelemetry's semantic conventions. */
   readonly attributes: Readonly<Record<string, string | number>>;
   readonly error?: string | undefined;
 }
@@ -51,20 +50,24 @@ const PACKAGES = [
 const CLOSE_TIMEOUT_MS = 2_000;
 const FAILURE_LOG_INTERVAL_MS = 60_000;
 
-/** Returns undefined if a package is missing. */
 export async function startTracing(
   service: string,
   version: string,
   log: Log,
   clock: Clock,
 ): Promise<Tracing | undefined> {
-  const sdk = await loadSdk().catch((cause: unknown) => {
+  const sdk = await Promise.all([
+    import('@opentelemetry/api'),
+    import('@opentelemetry/resources'),
+    import('@opentelemetry/sdk-trace'),
+    import('@opentelemetry/exporter-trace-otlp-proto'),
+  ]).catch((cause: unknown) => {
     const missing = `missing: npm install ${PACKAGES.join(' ')}`;
     log.warn({ reason: (cause as Error).message }, `OTEL_EXPORTER_OTLP_ENDPOINT is set and packages are ${missing}`);
     return undefined;
   });
   if (sdk === undefined) return undefined;
-  const { api, resources, trace, exporter } = sdk;
+  const [api, resources, trace, exporter] = sdk;
   const failures = new Throttled(clock, FAILURE_LOG_INTERVAL_MS);
   const failed = (reason: string): void =>
     failures.line((heldBack) => log.warn({ reason, heldBack }, 'spans could not be exported'));
@@ -112,20 +115,11 @@ export async function startTracing(
       return { traceparent: `00-${traceId}-${spanId}-01`, tracestate: parent?.tracestate };
     },
     async close() {
-      const late = new Promise<void>((resolve) => clock.after(CLOSE_TIMEOUT_MS, resolve).unref());
-      await Promise.race([provider.shutdown(), late]).catch((cause: unknown) => failed((cause as Error).message));
+      await Promise.race([provider.shutdown(), clock.sleep(CLOSE_TIMEOUT_MS)]).catch((cause: unknown) =>
+        failed((cause as Error).message),
+      );
     },
   };
-}
-
-async function loadSdk() {
-  const [api, resources, trace, exporter] = await Promise.all([
-    import('@opentelemetry/api'),
-    import('@opentelemetry/resources'),
-    import('@opentelemetry/sdk-trace'),
-    import('@opentelemetry/exporter-trace-otlp-proto'),
-  ]);
-  return { api, resources, trace, exporter };
 }
 
 function resourceOf(resources: typeof Resources, service: string, version: string): Resources.Resource {

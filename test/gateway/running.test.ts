@@ -114,7 +114,7 @@ describe('a gateway that runs', () => {
     await once(socket, 'close');
     assert.match(received, /^HTTP\/1\.1 400 /);
     assert.match(received, /https/);
-    assert.equal(metrics.handshakes.counter({ reason: 'not_tls' }).value, 1);
+    assert.equal(metrics.handshakes.of({ reason: 'not_tls' }).value, 1);
     await gateway.drain();
     assert.deepEqual(lines.find(({ msg }) => msg === 'TLS handshakes or connections failed')?.['reasons'], {
       not_tls: 1,

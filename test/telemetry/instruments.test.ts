@@ -29,7 +29,7 @@ describe('the instruments', () => {
 
   it('sort observations into buckets that include their bound, also several equal ones', async () => {
     const registry = new Registry();
-    const distribution = new HistogramFamily(registry, 'h', 'H.', [1, 2]).distribution({ of: 'a' });
+    const distribution = new HistogramFamily(registry, 'h', 'H.', [1, 2]).of({ of: 'a' });
     for (const value of [0, 1, 2.5]) distribution.observe(value);
     distribution.observe(2, 4);
     assert.deepEqual(await samplesOf(registry), [
