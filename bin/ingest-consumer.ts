@@ -18,7 +18,7 @@ import { daemonHelp } from '../lib/process/settings-text.ts';
 import type { Log } from '../lib/process/log.ts';
 import { Replica } from '../lib/consumer/replica.ts';
 import { consumerMetrics } from '../lib/consumer/metrics.ts';
-import { EXIT, StartFailure, version } from '../lib/process/program.ts';
+import { EXIT, StartFailure } from '../lib/process/program.ts';
 import { bound, startDaemon, type OnStop } from './start.ts';
 import { inspectWarehouse, openWarehouse } from './warehouse-adapter.ts';
 import { SYSTEM } from '../lib/process/clock.ts';
@@ -56,7 +56,7 @@ async function run(config: ConsumerConfig, log: Log, onStop: OnStop): Promise<vo
   const onReport = (report: QueueReport, partition: string): void => metrics.queue.reported(partition, report);
   const readers = streamReaders({ ...SYSTEM, log, uri: config.queueUri, partitions, onReport });
   const warehouse = openWarehouse(config.warehouseUri, 'consumer');
-  const tracing = config.exportsSpans ? await startTracing(NAME, version(), log, SYSTEM.clock) : undefined;
+  const tracing = config.exportsSpans ? await startTracing(NAME, log, SYSTEM.clock) : undefined;
   const spans = tracing && landingSpans(tracing, { system: 'redis', destination: STREAM, group: GROUP });
   const telemetry = { metrics, log, spans };
   const replica = new Replica({ ...SYSTEM, readers, warehouse, telemetry, limits: { batchMax, replicasMax }, schemas });

@@ -14,7 +14,7 @@ import { startTracing } from '../lib/telemetry/tracing.ts';
 import { daemonHelp } from '../lib/process/settings-text.ts';
 import type { Log } from '../lib/process/log.ts';
 import { messageOf } from '../lib/process/message-of.ts';
-import { EXIT, version } from '../lib/process/program.ts';
+import { EXIT } from '../lib/process/program.ts';
 import { problem } from '../lib/ingest/errors.ts';
 import { createProcessEndpoints } from '../lib/http/process-endpoints.ts';
 import { checkFiles, readFiles, watchFiles } from '../lib/gateway/files.ts';
@@ -50,7 +50,7 @@ async function connect(config: GatewayConfig, found: (line: string) => void): Pr
 async function run(config: GatewayConfig, log: Log, onStop: OnStop): Promise<void> {
   const files = await readFiles(config, log, SYSTEM);
   const material = files.material.value;
-  const tracing = config.exportsSpans ? await startTracing(NAME, version(), log, SYSTEM.clock) : undefined;
+  const tracing = config.exportsSpans ? await startTracing(NAME, log, SYSTEM.clock) : undefined;
   const spans = tracing && new RequestSpans(tracing, { system: 'redis', destination: STREAM }, SYSTEM.clock);
 
   const metrics = gatewayMetrics(SYSTEM.clock);

@@ -10,6 +10,7 @@ import { hostname } from 'node:os';
 import type * as Resources from '@opentelemetry/resources';
 import type { Clock } from '../process/clock.ts';
 import { Throttled, type Log } from '../process/log.ts';
+import { version } from '../process/program.ts';
 
 /** The parent of a span: the context of a request, of an event, or of another span. */
 export interface SpanParent {
@@ -50,22 +51,8 @@ const PACKAGES = [
 const CLOSE_TIMEOUT_MS = 2_000;
 const FAILURE_LOG_INTERVAL_MS = 60_000;
 
-export async function startTracing(
-  service: string,
-  version: string,
-  log: Log,
-  clock: Clock,
-): Promise<Tracing | undefined> {
-  const sdk = await Promise.all([
-    import('@opentelemetry/api'),
-    import('@opentelemetry/resources'),
-    import('@opentelemetry/sdk-trace'),
-    import('@opentelemetry/exporter-trace-otlp-proto'),
-  ]).catch((cause: unknown) => {
-    const missing = `missing: npm install ${PACKAGES.join(' ')}`;
-    log.warn({ reason: (cause as Error).message }, `OTEL_EXPORTER_OTLP_ENDPOINT is set and packages are ${missing}`);
-    return undefined;
-  });
+export async function startTracing(service: string, log: Log, clock: Clock): Promise<Tracing | undefined> {
+  const sdk = await loadSdk(log);
   if (sdk === undefined) return undefined;
   const [api, resources, trace, exporter] = sdk;
   const failures = new Throttled(clock, FAILURE_LOG_INTERVAL_MS);
@@ -79,7 +66,7 @@ export async function startTracing(
   const ids = new trace.RandomIdGenerator();
   let reservedId: string | undefined;
   const provider = new trace.TracerProvider({
-    resource: resourceOf(resources, service, version),
+    resource: resourceOf(resources, service),
     idGenerator: {
       generateTraceId: () => ids.generateTraceId(),
       generateSpanId: () => reservedId ?? ids.generateSpanId(),
@@ -87,7 +74,7 @@ export async function startTracing(
     sampler: new trace.AlwaysOnSampler(),
     spanProcessors: [new trace.BatchSpanProcessor({ exporter: new exporter.OTLPTraceExporter() })],
   });
-  const tracer = provider.getTracer(service, version);
+  const tracer = provider.getTracer(service, version());
   const kinds = { server: api.SpanKind.SERVER, producer: api.SpanKind.PRODUCER, consumer: api.SpanKind.CONSUMER };
   log.info('spans of sampled and of refused requests are exported');
   return {
@@ -122,9 +109,23 @@ export async function startTracing(
   };
 }
 
-function resourceOf(resources: typeof Resources, service: string, version: string): Resources.Resource {
+/** Returns undefined if a package is missing. */
+function loadSdk(log: Log) {
+  return Promise.all([
+    import('@opentelemetry/api'),
+    import('@opentelemetry/resources'),
+    import('@opentelemetry/sdk-trace'),
+    import('@opentelemetry/exporter-trace-otlp-proto'),
+  ]).catch((cause: unknown) => {
+    const missing = `missing: npm install ${PACKAGES.join(' ')}`;
+    log.warn({ reason: (cause as Error).message }, `OTEL_EXPORTER_OTLP_ENDPOINT is set and packages are ${missing}`);
+    return undefined;
+  });
+}
+
+function resourceOf(resources: typeof Resources, service: string): Resources.Resource {
   const instance = `${hostname()}-${process.pid}`;
-  const own = { 'service.name': service, 'service.version': version, 'service.instance.id': instance };
+  const own = { 'service.name': service, 'service.version': version(), 'service.instance.id': instance };
   return resources
     .defaultResource()
     .merge(resources.resourceFromAttributes(own))

@@ -173,7 +173,6 @@ describe('an unknown key', () => {
     const { warnings } = gateway({ INGEST_AUDIENCE_FILE: '/x', INGEST_WAREHOUSE_URI_FILE: '' }).report();
     assert.deepEqual(warnings, ['INGEST_AUDIENCE_FILE is not a known key; the nearest one is INGEST_AUDIENCE']);
   });
-
 });
 
 describe('a URI', () => {

@@ -5,6 +5,7 @@ import type { AddressInfo } from 'node:net';
 import { hostname } from 'node:os';
 import { after, describe, it } from 'node:test';
 import type { Log } from '../../lib/process/log.ts';
+import { version } from '../../lib/process/program.ts';
 import { startTracing, type FinishedSpan, type Tracing } from '../../lib/telemetry/tracing.ts';
 import { OtlpReceiver } from '../support/otlp-receiver.ts';
 import { VirtualClock } from '../support/virtual-clock.ts';
@@ -42,7 +43,7 @@ async function startedFor(url: string, warned?: () => void): Promise<Started> {
   process.env['OTEL_EXPORTER_OTLP_ENDPOINT'] = url;
   process.env['OTEL_RESOURCE_ATTRIBUTES'] = 'deployment.environment.name=test';
   const clock = new VirtualClock();
-  const tracing = await startTracing('ingest-gateway', '1.2.3', log, clock);
+  const tracing = await startTracing('ingest-gateway', log, clock);
   assert.ok(tracing !== undefined);
   return { tracing, lines, clock };
 }
@@ -62,7 +63,7 @@ describe('the packages of OpenTelemetry', () => {
       },
     });
     const { log, lines } = keptLog();
-    assert.equal(await startTracing('ingest-gateway', '1.2.3', log, new VirtualClock()), undefined);
+    assert.equal(await startTracing('ingest-gateway', log, new VirtualClock()), undefined);
     hooks.deregister();
     assert.equal(lines.length, 1);
     assert.match(lines[0]?.[1] ?? '', /npm install @opentelemetry\/api @opentelemetry\/resources /);
@@ -87,7 +88,7 @@ describe('a span', () => {
     });
     assert.equal(traceparent, `00-${PARENT.slice(3, 35)}-${spanId}-01`);
     assert.equal(tracestate, 'vendor=1');
-    assert.equal(resource['service.version'], '1.2.3');
+    assert.equal(resource['service.version'], version());
     assert.equal(resource['service.instance.id'], `${hostname()}-${process.pid}`);
     assert.equal(resource['deployment.environment.name'], 'test');
     assert.deepEqual(lines, [['spans of sampled and of refused requests are exported']]);
