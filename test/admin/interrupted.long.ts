@@ -78,60 +78,6 @@ function describeInterruptions(name: string, openStore: () => Promise<WarehouseS
       const replays = (await redis.entries()).flatMap(({ fields }) => fields['replayOf'] ?? []);
       assert.deepEqual(replays.toSorted(), rows.map(({ entry }) => entry).toSorted());
     });
-
-    it('erases an event in every place, and its id stays taken', async () => {
-      const secret = 'sensitive-personal-data';
-      const event = (id: string, type = 'user.created'): string => JSON.stringify({ id, type, name: secret });
-      await pipeline.post(event('landed'));
-      await store.refuse(HELD_BACK, true);
-      await pipeline.post(event('rejected', HELD_BACK));
-      await quarantined(1);
-      await eventually('it has landed', async () => (await pipeline.find('landed')).body['status'] === 'landed');
-      await redis.command('XADD', 'ingest', '*', 'producer', 'other', 'body', event('landed'));
-      await quarantined(2);
-      await Promise.all(pipeline.replicas.map(({ program }) => program.kill()));
-      await pipeline.post(event('queued'));
-
-      for (const id of ['landed', 'rejected', 'queued']) {
-        assert.equal(await interruptedThenRun(1, 'erase', id, '--yes'), 0);
-      }
-      await store.refuse(HELD_BACK, false);
-      await pipeline.startConsumer();
-      await eventually('all is acknowledged', async () => {
-        const [group] = (await redis.command('XINFO', 'GROUPS', 'ingest')) as [string, unknown][];
-        const status = await admin.json<{ queue: { partitions: { unread: number; pending: number }[] } }>(0, 'status');
-        return group !== undefined && status.queue.partitions.every(({ unread, pending }) => unread + pending === 0);
-      });
-
-      for (const [id, type] of [
-        ['landed', 'user.created'],
-        ['rejected', HELD_BACK],
-        ['queued', 'user.created'],
-      ] as const) {
-        const found = await pipeline.find(id);
-        assert.deepEqual([found.status, found.body['status']], [200, 'erased'], id);
-        assert.deepEqual(found.body['event'], { id, type, erased: true });
-        const again = await pipeline.post(event(id, type));
-        assert.deepEqual(again.body, { id, status: 'accepted', duplicate: true, differs: true }, id);
-      }
-      const everything = JSON.stringify([
-        await redis.entries(),
-        await store.events(),
-        (await store.quarantine()).map((row) => row.body.toString('utf8')),
-      ]);
-      assert.ok(!everything.includes(secret), everything);
-      const ids = (await store.events()).map(({ id }) => id);
-      assert.equal(ids.filter((id) => id === 'landed').length, 1);
-      assert.equal(ids.filter((id) => id === 'queued').length, 1);
-      // The other producer's event with the same id stays in quarantine. The rejected event landed as an erased one.
-      assert.deepEqual(
-        (await store.quarantine()).map(({ id, producer }) => [id, producer]),
-        [['landed', 'other']],
-      );
-      assert.equal(ids.filter((id) => id === 'rejected').length, 1);
-      assert.equal((await admin.run('erase', 'queued', '--yes')).code, 0);
-      assert.equal((await admin.run('erase', 'unknown', '--yes')).code, 1);
-    });
   });
 }
 

@@ -27,20 +27,6 @@ for (const first of ['GET', 'HEAD'] as const)
     },
   );
 
-it('1,000 clients that connect at the same moment all have their event accepted', { tags: ['long'] }, async () => {
-  const gateway = await TestGateway.start(redis, pki);
-  const statuses = await Promise.all(
-    Array.from({ length: 1_000 }, async (_, at) => {
-      const connection = await gateway.socket(producer);
-      const { status } = await askRaw(connection, postText(event(`among-1,000-${at}`)));
-      connection.socket.destroy();
-      return status;
-    }),
-  );
-  assert.deepEqual([...new Set(statuses)], [202]);
-  await assertAlive(gateway);
-});
-
 describe('strangers that hold every connection and reconnect when they are cut off', { tags: ['long'] }, () => {
   for (const perAddress of ['0', '20'])
     it(`do not keep a producer out, nor cut one that is known (${perAddress} for an address)`, async (t) => {
@@ -69,32 +55,6 @@ describe('strangers that hold every connection and reconnect when they are cut o
       }
     });
 });
-
-it(
-  'if one producer holds all connections, another one and a health probe can connect',
-  { tags: ['long'] },
-  async () => {
-    const gateway = await TestGateway.start(redis, pki, { INGEST_CONNECTIONS_MAX: '20' });
-    const greedy: RawConnection[] = [];
-    for (let at = 0; at < 20; at += 1) {
-      const connection = await gateway.socket(attacker);
-      greedy.push(connection);
-      assert.equal((await askRaw(connection, postText(event(`greedy-${at}`)))).status, 202);
-    }
-    for (let at = 0; at < 5; at += 1) {
-      const other = await gateway.socket(producer);
-      assert.equal((await askRaw(other, postText(event(`other-${at}`)))).status, 202);
-      const nobody = await gateway.socket();
-      assert.equal((await askRaw(nobody, requestText('GET /health/live'))).status, 200);
-      nobody.socket.destroy();
-    }
-    await eventually('one of its connections went for each', () => greedy.filter(({ closed }) => closed).length >= 6);
-    const left = greedy.filter(({ closed }) => !closed);
-    assert.equal(left.length, 14);
-    for (const [at, connection] of left.entries())
-      assert.equal((await askRaw(connection, postText(event(`greedy-again-${at}`)))).status, 202);
-  },
-);
 
 describe('ten producers at 50 events a second each are accepted while another one', { tags: ['long'] }, () => {
   const BODY_BYTES = 16_384;

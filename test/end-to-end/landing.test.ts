@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
-import { writeFileSync } from 'node:fs';
+import { renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
+import { event, PATIENT } from '../support/gateway.ts';
 import { webhookEvents } from '../support/webhooks.ts';
-import { metricOf, Pipeline } from '../support/pipeline.ts';
+import { metricOf, Pipeline, readiness } from '../support/pipeline.ts';
 import { startPostgres, type PostgresServer } from '../support/postgres.ts';
 import { TestRedis } from '../support/redis.ts';
 import { eventually } from '../support/scope.ts';
@@ -79,6 +80,39 @@ function describeLanding(name: string, database: number, openStore: () => Promis
 }
 
 describeLanding('SQLite', 0, async () => sqliteStore());
+
+it('an event lands after the warehouse was away, and after the stream or its group was deleted', async () => {
+  const store = sqliteStore();
+  const queueUri = `${redis.uri}/2`;
+  const pipeline = await Pipeline.start({ queueUri, warehouseUri: store.uri, env: PATIENT });
+  const [replica = assert.fail()] = pipeline.replicas;
+  const becomes = (status: number): Promise<unknown> =>
+    eventually(`readiness is ${status}`, async () => (await readiness(replica)).status === status);
+  const lands = async (id: string, count: number, end: () => unknown = () => undefined): Promise<void> => {
+    await eventually('it is accepted', async () => (await pipeline.post(event(id))).status === 202);
+    await end();
+    await eventually('it lands', async () => (await store.count()) === count);
+    assert.equal((await pipeline.find(id)).body['status'], 'landed');
+    await becomes(200);
+  };
+  await lands('one', 1);
+  renameSync(store.folder, `${store.folder}-away`);
+  await becomes(503);
+  assert.match(String((await readiness(replica)).body['reason']), /^the warehouse is unavailable/);
+  assert.equal((await pipeline.find('one')).status, 503, 'neither back to accepted, nor unknown');
+  await lands('two', 2, () => renameSync(`${store.folder}-away`, store.folder));
+  await redis.command('SELECT', '2');
+  for (const [at, deletion] of [
+    ['DEL', 'ingest'],
+    ['XGROUP', 'DESTROY', 'ingest', 'warehouse'],
+  ].entries()) {
+    await redis.command(...(deletion as [string, ...string[]]));
+    const vanished = (): Promise<number> => metricOf(replica, 'ingest_queue_group_vanished_total');
+    await eventually('it is counted', async () => (await vanished()) === at + 1);
+    await lands(`after-${at}`, 3 + at);
+  }
+  await pipeline.stop();
+});
 
 describe('with a server', { tags: ['long'] }, () => {
   let postgres: PostgresServer;

@@ -11,7 +11,7 @@ import { readGatewayConfig } from '../../lib/gateway/config.ts';
 import { queueAndProducer } from '../support/file-gateway.ts';
 import { event, GATEWAY, PATIENT, TestGateway, TestProcess } from '../support/gateway.ts';
 import { openLink } from '../support/link.ts';
-import { metricOf, Pipeline } from '../support/pipeline.ts';
+import { Pipeline } from '../support/pipeline.ts';
 import { Program, type ProgramName } from '../support/program.ts';
 import { rule } from '../support/redis-rights.ts';
 import { freePort, TestRedis } from '../support/redis.ts';
@@ -145,18 +145,6 @@ describe('a daemon that waits for its queue', () => {
     program.signal('SIGTERM');
     assert.equal(await program.ended, 143, program.output);
   });
-});
-
-it('a consumer of a read-only replica reports that, and lands once it is a master', { tags: ['long'] }, async () => {
-  const server = await TestRedis.start();
-  await server.command('XADD', 'ingest', '*', 'producer', 'p', 'body', event('one'));
-  await server.command('REPLICAOF', '127.0.0.1', String(await freePort()));
-  const consumer = started('ingest-consumer', { INGEST_QUEUE_URI: server.uri, ...warehouse() });
-  const url = await consumer.listening();
-  await eventually('it says why', async () => /READONLY/.test(await (await fetch(`${url}/health/ready`)).text()));
-  await server.command('REPLICAOF', 'NO', 'ONE');
-  const replica = { program: consumer, url };
-  await eventually('it has landed', async () => (await metricOf(replica, 'ingest_landed_total')) === 1);
 });
 
 describe('under the documented rights of Redis users', () => {

@@ -98,29 +98,3 @@ it('a client of a removed authority is refused although its handshake started be
   await leaves.untilClosed();
   await assertAlive(gateway);
 });
-
-it('a revocation list that becomes overdue refuses everyone until there is a new one', { tags: ['long'] }, async () => {
-  const pki = await Pki.create();
-  const crl = pki.write('crl.pem', await pki.authority.revocationList([]));
-  const gateway = await TestGateway.start(redis, pki, { INGEST_TLS_CLIENT_CRL: crl });
-  const one = await pki.producer('one');
-  const open = await gateway.socket(one);
-  const due = new Date((Math.ceil(Date.now() / 1000) + 8) * 1000);
-  const short = await pki.authority.revocationList([], { nextUpdate: due });
-  await change(gateway, () => pki.write('crl.pem', short));
-  assert.equal((await askRaw(open, postText(event('in-time')))).status, 202);
-  const left = await gateway.metric('ingest_tls_certificate_expiry_seconds', { file: 'crl' });
-  assert.ok(left <= 9 && left >= 0, String(left));
-  await eventually('the list is overdue', () => Date.now() > due.getTime());
-  await addsNothing(redis, async () => {
-    assert.equal((await askRaw(open, postText(event('overdue')))).status, 401);
-    await eventually(
-      'new connections are refused',
-      async () => (await gateway.client(one).post(event('overdue'))).status === 401,
-    );
-  });
-  const next = await pki.authority.revocationList([]);
-  await change(gateway, () => pki.write('crl.pem', next));
-  assert.equal((await gateway.client(one).post(event('again'))).status, 202);
-  await assertAlive(gateway);
-});

@@ -121,27 +121,6 @@ describe('a gateway with two queues', async () => {
     await assertOnce(even);
   });
 
-  it('lands each event once even if another gateway is killed, and ingest-admin shows both streams', async () => {
-    const store = sqliteStore();
-    const env = { INGEST_QUEUE_URI: uri, INGEST_WAREHOUSE_URI: store.uri, INGEST_CONSUMER_ADDR: '127.0.0.1:0' };
-    const consumer = new Program('ingest-consumer', { env });
-    const killed = await gatewayOf(uri);
-    const ids = Array.from({ length: 100 }, (_, at) => `landing-${at}`);
-    const one = killed.client(shop);
-    await Promise.all(ids.slice(0, 50).map((id, at) => deliver(at % 2 === 0 ? one : client, id)));
-    killed.signal('SIGKILL');
-    await Promise.all(ids.map((id) => deliver(client, id)));
-    const landed = async (): Promise<string[]> =>
-      (await store.events()).map(({ id }) => id).filter((id) => id.startsWith('landing-'));
-    await eventually('all have landed', async () => (await landed()).length >= ids.length);
-    assert.deepEqual((await landed()).sort(), ids.toSorted());
-    assert.deepEqual(await store.quarantine(), []);
-    const status = new Program('ingest-admin', { env, args: ['status'] });
-    assert.equal(await status.ended, 0, status.output);
-    for (const stream of STREAMS) assert.match(status.output, new RegExp(`^ {2}${stream} +\\d`, 'm'));
-    await consumer.kill();
-  });
-
   const refused = async (name: ProgramName, to: string, words: RegExp, args: readonly string[] = []) => {
     const env = { INGEST_GATEWAY_ADDR: '127.0.0.1:0', INGEST_QUEUE_URI: to, INGEST_WAREHOUSE_URI: sqliteStore().uri };
     const program = new Program(name, { env: { ...env, ...pki.environment }, args });
