@@ -2,7 +2,8 @@
 import { cpSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { temporaryFolder } from '../support/scope.ts';
-import { PRODUCT } from './campaign.ts';
+
+export const PRODUCT = join(import.meta.dirname, '../..');
 
 /** Returns the folder of the copy. simulation.test.ts checks that each text occurs exactly once. */
 export function brokenBuild(name: ChangeName): string {

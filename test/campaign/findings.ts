@@ -14,7 +14,7 @@ const AROUND_MS = 3_000;
 const AFTER_MS = 30_000;
 
 export async function report(violations: readonly Violation[], world: World, under = tmpdir()): Promise<string> {
-  const { ledger, options } = world;
+  const { ledger, history } = world;
   const parts = [`${violations.length} violations of the promise`];
   for (const [what, count] of countsOf(violations)) parts.push(`  ${count} × ${what}`);
   const entries = await entriesOf(world, new Set(violations.map(({ number }) => number)));
@@ -25,12 +25,12 @@ export async function report(violations: readonly Violation[], world: World, und
     parts.push(`  id ${idOf(number).slice(0, 40)}`, ...tries.map((one) => `  ${inWords(one)}`));
     parts.push(`  entries in the queue: ${entries.get(idOf(number))?.join(', ') ?? 'none'}`);
     const from = (tries[0]?.sentMs ?? 0) - AROUND_MS;
-    parts.push('  around:', options.history.between(from, (tries.at(-1)?.doneMs ?? 0) + AFTER_MS));
+    parts.push('  around:', history.between(from, (tries.at(-1)?.doneMs ?? 0) + AFTER_MS));
   }
   const folder = mkdtempSync(join(under, 'ingest-campaign-'));
   for (const { name, lines } of world.services)
     writeFileSync(join(folder, `${name.replace(' ', '-')}.log`), `${lines.join('\n')}\n`);
-  writeFileSync(join(folder, 'history.txt'), options.history.between(0, Number.POSITIVE_INFINITY));
+  writeFileSync(join(folder, 'history.txt'), history.between(0, Number.POSITIVE_INFINITY));
   writeFileSync(join(folder, 'violations.json'), JSON.stringify(violations, undefined, 1));
   parts.push('', `the logs are in ${folder}`);
   return parts.join('\n');

@@ -37,7 +37,7 @@ export class JournaledLoad {
     this.#args = ['--disable-warning=ExperimentalWarning', PROGRAM, JSON.stringify(settings)];
     this.#history = history;
     this.#beganMs = history.now();
-    this.service = new Service({ name: 'producer 1', command: process.execPath, args: this.#args, env: {}, history });
+    this.service = new Service('producer 1', process.execPath, this.#args, {}, history);
   }
 
   /** Kills the producer, records its events in the ledger, and sends its journaled events. Rejects at the deadline. */

@@ -7,27 +7,23 @@ const RESTART_MS = 200;
 /** Exit code 4 means that the queue was unavailable, and 5 that a killed consumer still counted as a replica. */
 const EXPECTED_ENDS: readonly unknown[] = [4, 5, 'SIGKILL'];
 
-export interface ServiceOptions {
-  readonly name: string;
-  readonly command: string;
-  readonly args?: readonly string[];
-  readonly env: Readonly<Record<string, string>>;
-  readonly history: History;
-}
-
 export class Service {
   readonly name: string;
   readonly crashes: string[] = [];
   readonly lines: string[] = [];
-  readonly #options: ServiceOptions;
   #process: TestProcess | undefined;
   #stopped = false;
-  #running: Promise<void> = Promise.resolve();
+  readonly #running: Promise<void>;
 
-  constructor(options: ServiceOptions) {
-    this.#options = options;
-    this.name = options.name;
-    this.#running = this.#run();
+  constructor(
+    name: string,
+    command: string,
+    args: readonly string[],
+    env: Readonly<Record<string, string>>,
+    history: History,
+  ) {
+    this.name = name;
+    this.#running = this.#run(() => new TestProcess(command, args, env), history);
   }
 
   get pid(): number | undefined {
@@ -42,6 +38,7 @@ export class Service {
     this.#process?.signal('SIGKILL');
   }
 
+  /** Freezes the process. Returns the function that thaws it. */
   freeze(): () => void {
     const frozen = this.#process;
     frozen?.signal('SIGSTOP');
@@ -55,10 +52,10 @@ export class Service {
     await this.#running;
   }
 
-  async #run(): Promise<void> {
-    const { name, command, args = [], env, history } = this.#options;
+  async #run(begin: () => TestProcess, history: History): Promise<void> {
+    const { name } = this;
     while (!this.#stopped) {
-      const process = new TestProcess(command, args, env);
+      const process = begin();
       this.#process = process;
       history.note(`${name} started, process ${process.child.pid}`);
       const { code, signal } = await process.exited();

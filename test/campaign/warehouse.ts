@@ -119,27 +119,23 @@ async function postgres(volume: Volume): Promise<CampaignWarehouse> {
   };
 }
 
-/** Only a frozen session holds a table for longer than this. */
-const LOCK_WAIT = "SET lock_timeout = '5s'";
 const LOCK_NOT_AVAILABLE = '55P03';
 
-async function postgresLock(uri: string, start: () => Promise<void>): Promise<() => Promise<void>> {
-  for (let tries = 0; ; tries += 1) {
+const postgresLock = (uri: string, start: () => Promise<void>): Promise<() => Promise<void>> =>
+  eventually('the warehouse is locked', async () => {
     const client = new pg.Client({ connectionString: uri, connectionTimeoutMillis: 2_000 });
     client.on('error', () => undefined);
     try {
       await client.connect();
-      await client.query(LOCK_WAIT);
-      await client.query('BEGIN');
-      await client.query('LOCK TABLE events, events_quarantine IN ACCESS EXCLUSIVE MODE');
+      // Only a frozen session holds a table for longer than this.
+      await client.query("SET lock_timeout = '5s'");
+      await client.query('BEGIN; LOCK TABLE events, events_quarantine IN ACCESS EXCLUSIVE MODE');
       return () => client.end();
     } catch (cause) {
-      if (tries === 200) throw cause;
       await client.end().catch(() => undefined);
       // A frozen consumer holds the tables, so no other writer can use them anyway.
       if (cause instanceof pg.DatabaseError && cause.code === LOCK_NOT_AVAILABLE) return async () => undefined;
       await start();
-      await delay(100);
+      throw cause;
     }
-  }
-}
+  });

@@ -2,8 +2,7 @@
 import { execFile } from 'node:child_process';
 import { cpSync } from 'node:fs';
 import { join } from 'node:path';
-import { brokenBuild, type ChangeName } from '../campaign/broken-build.ts';
-import { PRODUCT } from '../campaign/campaign.ts';
+import { brokenBuild, PRODUCT, type ChangeName } from '../campaign/broken-build.ts';
 
 export const SEEDS = 300;
 

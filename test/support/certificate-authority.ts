@@ -37,7 +37,12 @@ interface Subject {
 const sequence = (...parts: readonly Buffer[]): Buffer => der(TAG.sequence, ...parts);
 const octets = (...parts: readonly Buffer[]): Buffer => der(TAG.octets, ...parts);
 const oid = (hex: string): Buffer => der(0x06, Buffer.from(hex, 'hex'));
-const integer = (hex: string): Buffer => der(TAG.integer, Buffer.from(/^[89a-f]/.test(hex) ? `00${hex}` : hex, 'hex'));
+/** The shortest encoding with a sign bit of 0. */
+function integer(hex: string): Buffer {
+  const digits = BigInt(`0x${hex}`).toString(16);
+  const sign = digits.length % 2 === 1 ? '0' : /^[89a-f]/.test(digits) ? '00' : '';
+  return der(TAG.integer, Buffer.from(sign + digits, 'hex'));
+}
 const time = (date: Date): Buffer =>
   der(TAG.utcTime, Buffer.from(date.toISOString().replaceAll(/^20|[-:T]|\.\d+/g, '')));
 const daysFromNow = (days: number): Date => new Date(Date.now() + days * DAY_MS);
