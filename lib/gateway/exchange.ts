@@ -123,11 +123,9 @@ export class Exchange implements RequestListener {
     if (!this.#ended) this.#respond(problem('internal', 'the gateway failed on this request'), true);
   }
 
-  fault(fault: ProtocolFault): boolean {
-    if (this.#ended) return false;
+  fault(fault: ProtocolFault): void {
     const { refusal, detail } = FAULTS[fault];
-    this.#respond(problem(refusal, detail), true);
-    return true;
+    if (!this.#ended) this.#respond(problem(refusal, detail), true);
   }
 
   #respond(given: GatewayAnswer, close: boolean): void {

@@ -1,8 +1,9 @@
 // The connections of a server: the balancer's header, a fair share of the CPU time for handshakes, and room for each.
 import type { Socket } from 'node:net';
+import type { TLSSocket } from 'node:tls';
 import type { Timer } from '../process/clock.ts';
 import { overBudget, overLimit, victimOf } from './connection-room.ts';
-import type { Host } from './connection.ts';
+import { handshakeReason, type Host } from './connection.ts';
 import { HttpConnection } from './fast-path.ts';
 import { takeProxyHeader } from './proxy-header.ts';
 import { Turns } from './turns.ts';
@@ -28,8 +29,7 @@ const CHECK_INTERVAL_MS = 100;
 
 export class Arrivals<T> {
   readonly #host: Host<T>;
-  readonly #begin: (connection: HttpConnection<T>) => void;
-  readonly #awaitsHello: boolean;
+  readonly #beginHandshake: ((tcp: Socket) => void) | undefined;
   /** All connections, the oldest first, by their ends. */
   readonly #byEnds = new Map<string, HttpConnection<T>>();
   readonly #handshakes: Turns;
@@ -39,11 +39,10 @@ export class Arrivals<T> {
   #hasArrived = false;
   #handshakesMs = 0;
 
-  /** `begin` is called with each connection that may go on; in TLS, once the client has sent its first bytes. */
-  constructor(host: Host<T>, awaitsHello: boolean, begin: (connection: HttpConnection<T>) => void) {
+  /** `beginHandshake` is `undefined` in plain HTTP. */
+  constructor(host: Host<T>, beginHandshake: ((tcp: Socket) => void) | undefined) {
     this.#host = host;
-    this.#awaitsHello = awaitsHello;
-    this.#begin = begin;
+    this.#beginHandshake = beginHandshake;
     this.#handshakes = new Turns(host.clock, () => this.#handshakesNow(), 1);
   }
 
@@ -117,12 +116,13 @@ export class Arrivals<T> {
   #goOn(connection: HttpConnection<T>): void {
     const { tcp, address } = connection;
     if (tcp.destroyed) return;
-    if (!this.#awaitsHello) return this.#begin(connection);
+    const beginHandshake = this.#beginHandshake;
+    if (beginHandshake === undefined) return connection.open(tcp);
     const begin = (): boolean => {
       if (tcp.destroyed) return false;
       connection.enter('handshake');
       tcp.removeAllListeners('readable');
-      this.#begin(connection);
+      beginHandshake(tcp);
       return true;
     };
     let helloBytes = 0;
@@ -133,6 +133,24 @@ export class Arrivals<T> {
       helloBytes = tcp.readableLength;
       connection.enter('turn');
     });
+  }
+
+  /** Called after a handshake. */
+  secured(socket: TLSSocket): void {
+    const connection = this.of(socket);
+    if (connection?.phase !== 'handshake') return void socket.destroy();
+    socket.allowHalfOpen = true; // Not earlier: a handshake must fail if the client ends its side.
+    connection.open(socket);
+  }
+
+  notSecured(socket: TLSSocket, error: NodeJS.ErrnoException): void {
+    const connection = this.of(socket);
+    if (connection === undefined) return void socket.destroy();
+    connection.failure ??= handshakeReason(error);
+    // TLS has not begun, so the answer is plain text. It is sent before the connection closes.
+    if (error.code === 'ERR_SSL_HTTP_REQUEST')
+      connection.tcp.end(this.#host.handlers.plainHttp(), 'latin1', () => connection.tcp.destroy());
+    else socket.destroy();
   }
 
   /** Returns the number of handshakes that may begin in this turn. */

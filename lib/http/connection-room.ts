@@ -49,37 +49,24 @@ const STRANGERS_SHARE = 20;
  */
 export const HANDSHAKE_FREE_MS = 1_000;
 
-/**
- * A stranger's rank; the lowest is closed first: unauthenticated clients, handshakes without a whole ClientHello, other
- * handshakes, and clients that may become known.
- *
- * Fact: hundreds of strangers can reconnect during one producer's handshake. Effect: no number of silent strangers can
- * keep a producer out.
- */
-function rankOf({ isOpen, hasOneAnswer, hasClientHello }: Place): number {
+const KNOWN = 4;
+
+// Fact: hundreds of strangers can reconnect during one producer's handshake. Choice: the stranger of the lowest rank is
+// closed first: unauthenticated clients, handshakes without a whole ClientHello, other handshakes, and clients that may
+// become known. Effect: no number of silent strangers can keep a producer out.
+function rankOf({ isOpen, hasOneAnswer, hasClientHello, producer }: Place): number {
+  if (producer !== undefined) return KNOWN;
   if (isOpen) return hasOneAnswer ? 0 : 3;
   return hasClientHello ? 2 : 1;
 }
 
-const isKnown = ({ producer }: Place): boolean => producer !== undefined;
-
 /** Returns the connection that must close to make room for `newcomer`. `places` are ordered, the oldest first. */
 export function victimOf<P extends Place>(places: readonly P[], newcomer: P, connectionsMax: number): P {
-  const known: P[] = [];
-  let strangers: P[] = [];
-  let lowest = Infinity;
-  for (const place of places) {
-    if (place === newcomer) continue;
-    if (isKnown(place)) known.push(place);
-    else {
-      const rank = rankOf(place);
-      if (rank < lowest) strangers = [];
-      if (rank <= lowest) strangers.push(place);
-      lowest = Math.min(lowest, rank);
-    }
-  }
+  const ranks = Map.groupBy(places, (place) => (place === newcomer ? undefined : rankOf(place)));
+  const known = ranks.get(KNOWN) ?? [];
   const knownMax = Math.max(1, connectionsMax - Math.ceil(connectionsMax / STRANGERS_SHARE));
-  const candidates = known.length > knownMax || strangers.length === 0 ? known : strangers;
+  const strangers = ranks.get(0) ?? ranks.get(1) ?? ranks.get(2) ?? ranks.get(3) ?? known;
+  const candidates = known.length > knownMax ? known : strangers;
   let most: P[] = [];
   for (const group of Map.groupBy(candidates, ({ producer, address }) => producer ?? address).values())
     if (group.length > most.length) most = group;
@@ -109,14 +96,14 @@ function above<P>(shares: readonly Share<P>[], maxOf: (group: string) => number)
 export function overLimit<P extends Place>(places: readonly P[], max: number, nowMs: number): P[] {
   if (max === 0) return [];
   const strangers = places
-    .filter((place) => !isKnown(place) && (place.isOpen || nowMs - place.sinceMs >= HANDSHAKE_FREE_MS))
+    .filter((place) => rankOf(place) < KNOWN && (place.isOpen || nowMs - place.sinceMs >= HANDSHAKE_FREE_MS))
     .sort((one, other) => rankOf(one) - rankOf(other))
     .map((place) => ({ place, group: place.address, weight: 1 }));
   return above(strangers, () => max).map(({ place }) => place);
 }
 
+/** Limits in bytes: for each producer, and in total, together with the bytes in flight. */
 export interface HeldLimits {
-  /** For each producer, and in total, together with the bytes in flight. */
   readonly producerBytesMax: number;
   readonly totalBytesMax: number;
   readonly bytesInFlight: () => number;
@@ -126,23 +113,19 @@ const UNAUTHENTICATED_BYTES_MAX = 8 << 20;
 
 // Fact: a limit for each connection does not limit their sum, and thousands of connections may hold 64 KB each.
 // Choice: a budget for each producer, one for all producers, which includes the events in flight, and one for all
-// unauthenticated clients. Above a budget, the connection that holds the most of it is closed. A new connection counts
-// as unauthenticated, so producers that use up their budget close none.
-/**
- * Returns the connections to close because they hold too much unhandled input and unread answers. `holder` is the
- * producer; it is empty for an unauthenticated client.
- */
+// unauthenticated clients, whose `holder` is empty. Above a budget, the connection that holds the most of it is closed.
+// A new connection counts as unauthenticated, so producers that use up their budget close none.
 export function overBudget<C extends { heldBytes(): number; readonly holder: string }>(
   connections: readonly C[],
-  limits: HeldLimits,
+  { producerBytesMax, totalBytesMax, bytesInFlight }: HeldLimits,
 ): C[] {
-  const { producerBytesMax, totalBytesMax, bytesInFlight } = limits;
   const held = connections
     .filter((place) => place.heldBytes() > 0)
     .map((place) => ({ place, group: place.holder, weight: place.heldBytes() }))
     .sort((one, other) => other.weight - one.weight);
   const closed = new Set(above(held, (holder) => (holder === '' ? UNAUTHENTICATED_BYTES_MAX : producerBytesMax)));
-  const ofProducers = held.filter((share) => share.group !== '' && !closed.has(share));
-  const rest = ofProducers.map((share) => ({ ...share, group: 'all' }));
+  const rest = held
+    .filter((share) => share.group !== '' && !closed.has(share))
+    .map((share) => ({ ...share, group: 'all' }));
   return [...closed, ...above(rest, () => totalBytesMax - bytesInFlight())].map(({ place }) => place);
 }

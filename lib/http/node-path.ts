@@ -116,7 +116,8 @@ export class NodePath<T> {
     if (this.owesAnswer && (this.#owed[0] !== faulty || faulty?.isAnswered === true)) return;
     if (faulty !== undefined) {
       // A request whose body ends early gets no answer.
-      if (socket.readableEnded || faulty.isAnswered || faulty.listener?.fault(fault) !== true) connection.finish();
+      if (!socket.readableEnded) faulty.listener?.fault(fault);
+      if (!faulty.isAnswered || !this.owesAnswer) connection.finish();
     } else if (fault === 'timeout' && latest === undefined && !this.#isInHead) connection.finish();
     else connection.finish(host.handlers.protocolFault(fault, connection));
   }

@@ -16,8 +16,8 @@ export type Refused = (typeof FAULTS)[ProtocolFault]['refusal'];
 export interface RequestListener {
   /** Called if the client closes the connection before the whole body has arrived. */
   aborted(): void;
-  /** Answers a request whose rest is unreadable or late, and closes. Returns false if it already has an answer. */
-  fault(fault: ProtocolFault): boolean;
+  /** Must answer a request whose rest is unreadable or late, unless it has an answer. */
+  fault(fault: ProtocolFault): void;
 }
 
 /** Why a readable request is refused: another parser could interpret it differently, or it has too many fields. */
@@ -48,15 +48,11 @@ export interface RequestHead {
 export interface HttpRequest {
   readonly head: RequestHead;
   listener: RequestListener | undefined;
-  /**
-   * The whole body, if it arrived with the head; otherwise, call `receive`. The handler clears this after reading, so
-   * that the memory can be freed while the queue is working.
-   */
+  /** The whole body, if it arrived with the head. The handler clears this after reading, so that it can be freed. */
   body: Buffer | undefined;
   /**
-   * Reads a body that has not arrived yet, up to `bytesMax` bytes. Call this at most once. Resolves to `undefined` if
-   * the client leaves, or if the request is answered before. `grows` is called when more bytes of a body without an
-   * announced length have arrived.
+   * Reads another body, up to `bytesMax` bytes. Call this at most once. Resolves to `undefined` if the client leaves,
+   * or if the request is answered before. `grows` is called as a body without an announced length arrives.
    */
   receive(bytesMax: number, grows: (bytes: number) => void): Promise<Buffer | 'too large' | undefined>;
   /** Does nothing if the request already has an answer or the client is gone. `close`: closes the connection. */

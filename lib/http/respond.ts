@@ -11,12 +11,13 @@ export function requestIdFrom(given: string | undefined, random: Random): string
   return given !== undefined && FIELD_VALUE.test(given) ? given : random.uuid();
 }
 
-/** A response without its common header fields. `headers` are alternating names and values. */
+/** A response without its common header fields. */
 export interface Answer {
   readonly status: number;
   readonly contentType: string;
   /** A long body should be a list of buffers, because a string is copied more than once. */
   readonly body: string | readonly Buffer[];
+  /** Alternating names and values. */
   readonly headers?: readonly string[];
   /** True if the memory of the buffers may be freed after the answer, because nothing else uses them. */
   readonly isOnlyCopy?: boolean;

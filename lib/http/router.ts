@@ -7,8 +7,6 @@
 export interface Route<M> {
   /** The route's name in metrics and in the API file, such as `/events/{id}`. */
   readonly name: string;
-  readonly path: string;
-  readonly parameter: boolean;
   readonly methods: ReadonlyMap<string, M>;
   /** The value of an `Allow` header (RFC 9110, section 10.2.1). */
   readonly allow: string;
@@ -22,11 +20,9 @@ export interface RouteMatch<M> {
 
 /** Makes a route from `/fixed/path` or `/prefix/{name}`. A route with GET also has HEAD. */
 export function route<M>(name: string, methods: Readonly<Record<string, M>>): Route<M> {
-  const all = new Map(Object.entries(methods));
-  const get = all.get('GET');
-  if (get !== undefined) all.set('HEAD', get);
-  const path = name.replace(/\{\w+\}$/, '');
-  return { name, path, parameter: path !== name, methods: all, allow: [...all.keys()].join(', ') };
+  const { GET: get } = methods;
+  const all = new Map(Object.entries({ ...methods, ...(get !== undefined && { HEAD: get }) }));
+  return { name, methods: all, allow: [...all.keys()].join(', ') };
 }
 
 export class Router<M> {
@@ -35,8 +31,8 @@ export class Router<M> {
 
   constructor(routes: readonly Route<M>[]) {
     for (const one of routes)
-      if (one.parameter) this.#prefixes.set(one.path, one);
-      else this.#fixed.set(one.path, { route: one, parameter: '' });
+      if (one.name.endsWith('}')) this.#prefixes.set(one.name.replace(/\{.*$/, ''), one);
+      else this.#fixed.set(one.name, { route: one, parameter: '' });
   }
 
   find(target: string): RouteMatch<M> | undefined {
@@ -50,15 +46,12 @@ export class Router<M> {
 }
 
 function pathOf(target: string): string {
-  let path = target;
-  if (!path.startsWith('/')) path = /^https?:\/\/[^/?#]*(\/[^?#]*)?/i.exec(path)?.[1] ?? path;
-  const query = path.indexOf('?');
-  return query === -1 ? path : path.slice(0, query);
+  const path = target.startsWith('/') ? target : /^https?:\/\/[^/?#]*(\/[^?#]*)?/i.exec(target)?.[1];
+  return (path ?? target).replace(/\?.*$/s, '');
 }
 
 /** Decodes a percent-encoded parameter. Returns `undefined` if it is not valid UTF-8. */
 export function decodeParameter(parameter: string): string | undefined {
-  if (!parameter.includes('%')) return parameter;
   try {
     return decodeURIComponent(parameter);
   } catch {

@@ -1,12 +1,12 @@
 // Accepts connections, replaces the TLS material, and stops without losing a request that has arrived.
 //
-// node:https (or node:http, for the process endpoints) is the only server. This file takes three of its listeners off,
-// and calls them later: the one for TCP connections, to read the balancer's header and to limit handshakes; the one for
-// TLS connections, to put the fast path in front of it; and the one for a connection's data, to pass it in slices.
+// node:https (or node:http, for the process endpoints) is the only server. Three of its listeners are taken off and
+// called later: for TCP connections, to read the balancer's header and to limit handshakes; for TLS connections, to put
+// the fast path in front of it; and for a connection's data, to pass it in slices.
 //
-// States: listening → draining → closed. Invariant: the server closes a connection that owes an answer only if a
-// deadline has passed, the client is no longer trusted, or another connection needs the place or the memory. A client
-// that got no answer may send its event again (openapi/rules.md, 5).
+// Invariant: the server closes a connection that owes an answer only if a deadline has passed, the client is no longer
+// trusted, or another connection needs the place or the memory. A client that got no answer may send its event again
+// (openapi/rules.md, 5).
 import { constants } from 'node:crypto';
 import { once, type EventEmitter } from 'node:events';
 import { createServer as createHttpServer, type IncomingMessage, type ServerResponse } from 'node:http';
@@ -16,7 +16,7 @@ import type { Duplex } from 'node:stream';
 import type { SecureContextOptions } from 'node:tls';
 import type { ClockAndRandom } from '../process/clock.ts';
 import { Arrivals } from './arrivals.ts';
-import { handshakeReason, type Connection, type Host, type ServerHandlers } from './connection.ts';
+import type { Connection, ServerHandlers } from './connection.ts';
 import { SLICE_COST } from './fast-path.ts';
 import type { ServerLimits } from './connection-room.ts';
 import { faultOf, type NodePath } from './node-path.ts';
@@ -43,7 +43,6 @@ const TLS_OPTIONS = {
 
 export class HttpServer<T> {
   readonly #server: HttpsServer;
-  readonly #host: Host<T>;
   readonly #arrivals: Arrivals<T>;
   readonly #system: ClockAndRandom;
 
@@ -56,31 +55,28 @@ export class HttpServer<T> {
   ) {
     const { clock } = system;
     this.#system = system;
-    const isTls = tls !== undefined;
     const server = createServer(tls, limits);
     this.#server = server;
-    const beginHandshake = takeListener<Socket>(server, 'connection');
+    const accept = takeListener<Socket>(server, 'connection');
     // Node's own listener for connections on which requests may arrive.
-    const adopt = isTls ? takeListener<Socket>(server, 'secureConnection') : beginHandshake;
-    const idleS = Math.floor(limits.idleTimeoutMs / 1000);
-    this.#host = {
+    const adopt = tls === undefined ? accept : takeListener<Socket>(server, 'secureConnection');
+    const keepAlive = `Connection: keep-alive\r\nKeep-Alive: timeout=${Math.floor(limits.idleTimeoutMs / 1000)}`;
+    const host = {
       clock,
       turns: new Turns(clock, () => REQUESTS_A_TURN, SLICE_COST),
-      keepAliveTail: headTail(`Connection: keep-alive\r\nKeep-Alive: timeout=${idleS}`),
+      keepAliveTail: headTail(keepAlive),
       limits,
       handlers,
-      hasFastPath: isTls && limits.httpReader === 'own',
-      adopt: (socket) => {
+      hasFastPath: limits.httpReader === 'own',
+      adopt: (socket: Socket) => {
         adopt(socket);
-        return takeListener(socket, 'data');
+        return takeListener<Buffer>(socket, 'data');
       },
     };
-    this.#arrivals = new Arrivals(this.#host, isTls, (connection) => {
-      if (isTls) beginHandshake(connection.tcp);
-      else connection.open(connection.tcp);
-    });
+    this.#arrivals = new Arrivals(host, tls && accept);
     server.on('connection', (tcp: Socket) => this.#arrivals.arrive(tcp));
-    if (isTls) this.#listenForTls();
+    server.on('secureConnection', (socket) => this.#arrivals.secured(socket));
+    server.on('tlsClientError', (error, socket) => this.#arrivals.notSecured(socket, error));
     this.#listenForRequests();
   }
 
@@ -118,7 +114,6 @@ export class HttpServer<T> {
 
   #listenForRequests(): void {
     const server = this.#server;
-    // `undefined` in a handshake: see `tlsClientError`.
     const nodePathOf = (socket: Duplex): NodePath<T> | undefined => this.#arrivals.of(socket as Socket)?.node;
     // Without these listeners, node would answer on its own, without a problem body and without X-Request-Id.
     for (const event of ['request', 'checkContinue', 'checkExpectation'])
@@ -129,24 +124,6 @@ export class HttpServer<T> {
     server.on('clientError', (error, socket) => nodePathOf(socket)?.faulty(faultOf(error)));
     // Without this listener, node destroys connections that are idle between requests. `Connection.check` closes them.
     server.on('timeout', () => undefined);
-  }
-
-  #listenForTls(): void {
-    this.#server.on('secureConnection', (socket) => {
-      const connection = this.#arrivals.of(socket);
-      if (connection?.phase !== 'handshake') return void socket.destroy();
-      socket.allowHalfOpen = true; // Not earlier: a handshake must fail if the client ends its side.
-      connection.open(socket);
-    });
-    this.#server.on('tlsClientError', (error: NodeJS.ErrnoException, socket) => {
-      const connection = this.#arrivals.of(socket);
-      if (connection === undefined) return void socket.destroy();
-      connection.failure ??= handshakeReason(error);
-      // TLS has not begun, so the answer is plain text. It is sent before the connection closes.
-      if (error.code === 'ERR_SSL_HTTP_REQUEST')
-        connection.tcp.end(this.#host.handlers.plainHttp(), 'latin1', () => connection.tcp.destroy());
-      else socket.destroy();
-    });
   }
 }
 
@@ -159,11 +136,13 @@ function createServer(tls: SecureContextOptions | undefined, limits: ServerLimit
     maxHeaderSize: limits.headerBytesMax,
     requireHostHeader: false,
     noDelay: true,
+    // The application checks the certificate: a client with a bad one gets an HTTP answer.
+    requestCert: true,
+    rejectUnauthorized: false,
+    handshakeTimeout: limits.handshakeTimeoutMs,
   };
-  // The application checks the certificate: a client with a bad one gets an HTTP answer.
-  const trust = { requestCert: true, rejectUnauthorized: false, handshakeTimeout: limits.handshakeTimeoutMs };
   const server =
-    tls === undefined ? createHttpServer(options) : createHttpsServer({ ...options, ...tls, ...TLS_OPTIONS, ...trust });
+    tls === undefined ? createHttpServer(options) : createHttpsServer({ ...options, ...tls, ...TLS_OPTIONS });
   server.maxHeadersCount = 0; // A limit would drop fields silently; node-request.ts refuses them.
   // A client that has sent its request and ended its side still gets its answer (RFC 9112, section 9.6). Both servers
   // have the methods and events that are used here for requests.

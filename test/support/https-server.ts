@@ -56,10 +56,9 @@ export async function startServer(pki: Pki, more: Partial<ServerLimits> = {}, gi
       request: (connection, request) => {
         requests.push(request);
         connections.push(connection);
-        const fault = (what: string): boolean => {
+        const fault = (what: string): void => {
           told.push(what);
           request.respond('id', { status: 408, contentType: 'text/plain', body: what }, true);
-          return true;
         };
         request.listener = { aborted: () => told.push('aborted'), fault };
         if (request.body === undefined && request.head.method === 'POST')
