@@ -28,7 +28,7 @@ export interface ServerHandlers<T> {
   /** The producer that has sent a request on the connection; `undefined` if none has. */
   readonly producerOf: (context: T) => string | undefined;
   readonly closed?: ((connection: Connection<T>) => void) | undefined;
-  /** Called with the failure of the code that handles a connection, which is then closed. */
+  /** Called if the code that handles a connection fails. The connection is then closed. */
   readonly bug: (cause: unknown, connection: Connection<T>) => void;
   /** `address` is the client's, or the balancer's if it sent no header. */
   readonly connectionFailure: (reason: ConnectionFailure, address: string) => void;
@@ -97,10 +97,8 @@ export abstract class Connection<T> implements Place {
   #isAwake = false;
   /** The number of bytes written when the last check found progress. */
   #progress = 0;
-  /** Bytes received up to the last call of `heldBytes`, and the memory for each byte that arrived before that call. */
-  #seenBytes = 0;
-  #seenTcpBytes = 0;
-  #memoryPerByte = 1;
+  /** Bytes received before the last call of `heldBytes`, without and with TLS, and the memory for each of them. */
+  #seen = { bytes: 0, tcpBytes: 0, memoryPerByte: 1 };
 
   constructor(tcp: Socket, address: string, host: Host<T>) {
     this.tcp = tcp;
@@ -121,7 +119,7 @@ export abstract class Connection<T> implements Place {
   /** Called a few times a second. */
   protected abstract checkReading(nowMs: number): void;
   /** Called at the end of a turn in which the connection was woken. */
-  protected abstract flush(): void;
+  protected abstract readonly flush: () => void;
   /** Called when the last answer has been made. */
   protected abstract stopReading(): void;
 
@@ -136,9 +134,14 @@ export abstract class Connection<T> implements Place {
   open(socket: Socket): void {
     const { limits, handlers } = this.host;
     this.socket = socket;
-    this.clientCertificate = socket instanceof TLSSocket ? clientCertificateOf(socket) : undefined;
-    const isAuthenticated = this.clientCertificate !== undefined && this.clientCertificate.fault === undefined;
-    this.hasOneAnswer = socket !== this.tcp && !isAuthenticated;
+    this.hasOneAnswer = false;
+    if (socket instanceof TLSSocket) {
+      // Read once: later, the certificate would be the newest one, but `authorized` would still refer to the first.
+      const certificate = socket.getPeerX509Certificate();
+      const fault = socket.authorized ? undefined : String(socket.authorizationError);
+      this.clientCertificate = certificate && { certificate, fault };
+      this.hasOneAnswer = certificate === undefined || fault !== undefined;
+    }
     // A stranger has less time for its first request. It gets no answer, because it could mistake that answer for the
     // response to the request that it sends next.
     this.enter('open', this.hasOneAnswer ? Math.min(this.#idleMs, limits.headersTimeoutMs) : this.#idleMs);
@@ -177,14 +180,13 @@ export abstract class Connection<T> implements Place {
   /** Returns the memory of requests that are not handled yet and of answers that the client has not read. */
   heldBytes(): number {
     const { readableLength, writableLength, bytesRead } = this.socket;
-    const bytes = bytesRead - this.#seenBytes;
+    const bytes = bytesRead - this.#seen.bytes;
     if (bytes > 0) {
-      const records = (this.tcp.bytesRead - this.#seenTcpBytes - bytes) / RECORD_BYTES;
-      this.#memoryPerByte = 1 + PIECE_BYTES * Math.min(1, records / bytes);
-      this.#seenBytes = bytesRead;
-      this.#seenTcpBytes = this.tcp.bytesRead;
+      const tcpBytes = this.tcp.bytesRead;
+      const records = (tcpBytes - this.#seen.tcpBytes - bytes) / RECORD_BYTES;
+      this.#seen = { bytes: bytesRead, tcpBytes, memoryPerByte: 1 + PIECE_BYTES * Math.min(1, records / bytes) };
     }
-    return this.heldOutside + readableLength * this.#memoryPerByte + writableLength;
+    return this.heldOutside + readableLength * this.#seen.memoryPerByte + writableLength;
   }
 
   /** True if the connection closes after the next answer. `isLatest`: nothing has arrived after its request. */
@@ -228,7 +230,6 @@ export abstract class Connection<T> implements Place {
     this.enter('closing', LAST_WRITE_MS);
     this.stopReading();
     const { socket } = this;
-    if (socket.destroyed) return;
     if (text !== '') socket.write(text, 'latin1');
     socket.end(() => this.enter('closing', LINGER_MS));
     socket.on('data', ignore);
@@ -268,24 +269,8 @@ export abstract class Connection<T> implements Place {
 
   readonly #flush = (): void => {
     this.#isAwake = false;
-    if (this.isClosing || this.socket.destroyed) return;
-    // Without a function for `guard`, which would take 64 bytes of heap per event.
-    try {
-      this.flush();
-    } catch (cause) {
-      this.bug(cause);
-    }
+    if (!this.isClosing && !this.isGone) this.guard(this.flush);
   };
 }
 
 const ignore = (): void => undefined;
-
-/**
- * Returns `undefined` if the client sent no certificate. Call this once, right after the handshake: later,
- * `getPeerX509Certificate()` returns the newest certificate, but `authorized` still refers to the first.
- */
-function clientCertificateOf(socket: TLSSocket): ClientCertificate | undefined {
-  const certificate = socket.getPeerX509Certificate();
-  if (certificate === undefined) return undefined;
-  return { certificate, fault: socket.authorized ? undefined : String(socket.authorizationError) };
-}

@@ -70,7 +70,7 @@ export class HttpConnection<T> extends Connection<T> {
     if (this.#held.length > 0 && nowMs - this.#heldSinceMs >= WAIT_MS) this.#leave();
   }
 
-  protected override flush(): void {
+  protected override readonly flush = (): void => {
     const { socket } = this;
     if (socket.writableNeedDrain) return;
     this.#writeAnswers();
@@ -78,7 +78,7 @@ export class HttpConnection<T> extends Connection<T> {
     if (!this.owesAnswer && this.isRetiring) return this.finish();
     if (this.#hasEnded && this.node === undefined && this.#owed.length === 0) return this.#end();
     if (!this.#isQueued && !this.#isFull) socket.resume();
-  }
+  };
 
   protected override stopReading(): void {
     this.socket.off('data', this.#onData);
