@@ -1,9 +1,9 @@
 // Parses plain requests: whole `POST /events` requests in a small part of HTTP/1.1.
 //
 // CRLF line endings, field names that are tokens directly followed by a colon, values of visible characters, space
-// and tab, one Host, one Content-Length, and none of the fields below in a form that affects the connection or the
-// body. Everything else, valid or not, is `not plain` and goes to node:http. So every strict parser reads a plain
-// request in the same way (RFC 9112, sections 2 to 6 and 11), and no request can be smuggled.
+// and tab, one Host, one Content-Length, and none of the fields of NOT_PLAIN. Everything else, valid or not, goes to
+// node:http. So every strict parser reads a plain request in the same way (RFC 9112, sections 2 to 6 and 11), and no
+// request can be smuggled.
 import type { Answer } from './respond.ts';
 import type { HttpRequest, RequestHead, RequestListener } from './request.ts';
 
@@ -12,7 +12,6 @@ export const PLAIN_BYTES_MAX = 65_536;
 const HEAD_BYTES_MAX = 8_192;
 const FIELDS_MAX = 64;
 
-/** The connection of a plain request. */
 interface Owner {
   respond(post: PlainPost, requestId: string, answer: Answer, close: boolean): void;
 }
@@ -29,7 +28,7 @@ export class PlainPost implements HttpRequest, RequestHead {
   tracestate: string | undefined = undefined;
   body: Buffer | undefined = undefined;
   listener: RequestListener | undefined = undefined;
-  /** The whole response. The owner sets this and the next field. */
+  /** The whole response. */
   response: string | undefined = undefined;
   closes = false;
   readonly #owner: Owner;
@@ -55,8 +54,7 @@ export class PlainPost implements HttpRequest, RequestHead {
   }
 }
 
-const REQUEST_LINE = 'POST /events HTTP/1.1\r\n';
-const REQUEST_LINE_BYTES = Buffer.from(REQUEST_LINE);
+const REQUEST_LINE = Buffer.from('POST /events HTTP/1.1\r\n');
 const HEAD_END = Buffer.from('\r\n\r\n');
 /** A name or an IPv4 address, with or without a port: the usual forms of RFC 9112, section 3.2. */
 const HOST = /^[A-Za-z0-9.-]+(?::\d{1,5})?$/;
@@ -72,7 +70,7 @@ export let parsedBytes = 0;
 export function parsePost(bytes: Buffer, from: number, owner: Owner): PlainPost | 'unfinished' | 'not plain' {
   const arrived = bytes.length - from;
   const known = Math.min(arrived, REQUEST_LINE.length);
-  if (bytes.compare(REQUEST_LINE_BYTES, 0, known, from, from + known) !== 0) return 'not plain';
+  if (bytes.compare(REQUEST_LINE, 0, known, from, from + known) !== 0) return 'not plain';
   const end = bytes.indexOf(HEAD_END, from);
   const headBytes = end - from + 4;
   if (end === -1) return arrived > HEAD_BYTES_MAX ? 'not plain' : 'unfinished';

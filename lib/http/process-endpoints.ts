@@ -1,6 +1,5 @@
 // The endpoints `/health/live`, `/health/ready` and `/metrics` of a process, and a plain HTTP server for them. The
 // server does not authenticate clients, so it belongs on loopback or a private network.
-import type { AddressInfo } from 'node:net';
 import type { Clock, ClockAndRandom } from '../process/clock.ts';
 import type { ServerLimits } from './connection-room.ts';
 import type { ServerHandlers } from './connection.ts';
@@ -23,13 +22,7 @@ export interface Exposition {
   readonly text: string;
 }
 
-export interface ProcessEndpoints {
-  readonly listen: (address: { readonly host: string; readonly port: number }) => Promise<AddressInfo>;
-  readonly close: () => Promise<void>;
-}
-
-const TIMEOUT_MS = 10_000;
-const HELD_BYTES_MAX = 8 << 20;
+const [TIMEOUT_MS, HELD_BYTES_MAX] = [10_000, 8 << 20];
 const LIMITS: ServerLimits = {
   connectionsMax: 256,
   connectionsPerAddressMax: 0,
@@ -99,7 +92,7 @@ export function createProcessEndpoints(
   ) => Answer,
   { clock, random }: ClockAndRandom,
   pages: Readonly<Record<string, Answer>> = {},
-): ProcessEndpoints {
+) {
   const pageRoutes = Object.entries(pages).map(([path, page]) => route(path, { GET: () => page }));
   const router = new Router([...processRoutes(state, clock), ...pageRoutes]);
   const answerTo = async ({ head }: HttpRequest): Promise<Answer> => {
@@ -107,17 +100,16 @@ export function createProcessEndpoints(
     const match = router.find(head.target);
     if (match === undefined) return problem('routeNotFound', 'there is nothing at this path');
     const { methods, allow } = match.route;
-    const handler = methods.get(head.method);
-    if (handler === undefined) return problem('methodNotAllowed', `expected ${allow}`, { headers: ['Allow', allow] });
-    return await handler();
+    const wrong = { headers: ['Allow', allow] };
+    return (await methods.get(head.method)?.()) ?? problem('methodNotAllowed', `expected ${allow}`, wrong);
   };
-  const handlers: ServerHandlers<{ hasAsked: boolean }> = {
-    context: () => ({ hasAsked: false }),
+  const handlers: ServerHandlers<{ client?: string }> = {
+    context: () => ({}),
     draining: state.draining,
     // A client that has asked keeps its place when others fill the address.
-    producerOf: ({ hasAsked }) => (hasAsked ? 'client' : undefined),
+    producerOf: ({ client }) => client,
     request: ({ context }, request) => {
-      context.hasAsked = true;
+      context.client = 'known';
       void answerTo(request)
         .catch(() => problem('internal', 'the process failed on this request'))
         .then((answer) => request.respond(requestIdFrom(request.head.requestId, random), answer, false));
@@ -132,8 +124,8 @@ export function createProcessEndpoints(
   };
   const server = new HttpServer(undefined, LIMITS, handlers, { clock, random });
   return {
-    listen: ({ host, port }) => server.listen(host, port),
-    close: () => {
+    listen: ({ host, port }: { readonly host: string; readonly port: number }) => server.listen(host, port),
+    close: (): Promise<void> => {
       server.destroy();
       return server.drain();
     },

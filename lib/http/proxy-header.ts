@@ -3,9 +3,9 @@
 // checksum, are skipped.
 import { SocketAddress, type Socket } from 'node:net';
 
+/** `address` is `undefined` for a connection of the balancer itself (LOCAL) or a client without an IP. */
 export interface ProxyHeader {
   readonly bytes: number;
-  /** The client's address; `undefined` for a connection of the balancer itself (LOCAL) or a client without an IP. */
   readonly address: string | undefined;
 }
 
@@ -16,33 +16,25 @@ const SIGNATURE = Buffer.from('\r\n\r\n\0\r\nQUIT\n');
 /** Length of the fixed part: signature, version and command, family and protocol, length of the rest. */
 const FIXED_BYTES = 16;
 const [LOCAL, PROXY] = [0x20, 0x21];
+/** The minimum length of the addresses of each family: TCP over IPv4 or IPv6, unknown, UNIX stream. */
+const ADDRESS_BYTES: Readonly<Record<number, number>> = { 0x11: 12, 0x21: 36, 0x00: 0, 0x31: 0 };
 
 /** Parses the header at the beginning of `bytes`. Returns `unfinished` if more bytes are needed. */
 export function proxyHeaderIn(bytes: Buffer): ProxyHeader | 'unfinished' | 'invalid' {
-  const known = Math.min(bytes.length, SIGNATURE.length);
-  if (bytes.compare(SIGNATURE, 0, known, 0, known) !== 0) return 'invalid';
+  if (!SIGNATURE.subarray(0, bytes.length).equals(bytes.subarray(0, SIGNATURE.length))) return 'invalid';
   if (bytes.length < FIXED_BYTES) return 'unfinished';
-  const [command, family] = bytes.subarray(SIGNATURE.length);
+  const [command, family = 0] = bytes.subarray(SIGNATURE.length);
   const end = FIXED_BYTES + bytes.readUInt16BE(FIXED_BYTES - 2);
   if ((command !== LOCAL && command !== PROXY) || end > PROXY_HEADER_BYTES_MAX) return 'invalid';
   if (bytes.length < end) return 'unfinished';
-  if (command === LOCAL) return { bytes: end, address: undefined };
-  const addresses = bytes.subarray(FIXED_BYTES, end);
-  switch (family) {
-    case 0x11: // TCP over IPv4: two addresses, two ports
-      return addresses.length < 12 ? 'invalid' : { bytes: end, address: addresses.subarray(0, 4).join('.') };
-    case 0x21: // TCP over IPv6
-      return addresses.length < 36 ? 'invalid' : { bytes: end, address: ipv6Of(addresses) };
-    case 0x00: // unknown
-    case 0x31: // UNIX stream
-      return { bytes: end, address: undefined };
-    default:
-      return 'invalid';
-  }
+  const addressBytes = command === LOCAL ? 0 : ADDRESS_BYTES[family];
+  if (addressBytes === undefined || end < FIXED_BYTES + addressBytes) return 'invalid';
+  return { bytes: end, address: addressBytes === 0 ? undefined : addressIn(bytes.subarray(FIXED_BYTES), addressBytes) };
 }
 
-/** Formats an IPv6 address like the `remoteAddress` of a socket. */
-function ipv6Of(bytes: Buffer): string {
+/** Formats the first address like the `remoteAddress` of a socket. */
+function addressIn(bytes: Buffer, addressBytes: number): string {
+  if (addressBytes === 12) return bytes.subarray(0, 4).join('.');
   const groups = Array.from({ length: 8 }, (_, at) => bytes.readUInt16BE(2 * at).toString(16));
   return new SocketAddress({ address: groups.join(':'), family: 'ipv6' }).address;
 }

@@ -56,10 +56,8 @@ function free({ buffer, byteLength }: Buffer): void {
   }
 }
 
-const STATUS_LINES = Array.from(
-  { length: 600 },
-  (_, status) => `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}\r\nContent-Type: `,
-);
+const statusLine = (status: number): string => `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}\r\nContent-Type: `;
+const STATUS_LINES = Array.from({ length: 600 }, (_, status) => statusLine(status));
 
 const lengthLine = (bytes: number): string => `\r\nContent-Length: ${bytes}\r\nX-Request-Id: `;
 const LENGTH_LINES = Array.from({ length: 512 }, (_, bytes) => lengthLine(bytes));

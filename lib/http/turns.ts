@@ -45,9 +45,9 @@ export class Turns {
 
   /** Calls `run` at the end of this turn or of a later one. A call that returns false costs nothing. */
   later(holder: string, run: () => unknown): void {
-    const queue = this.#waiting.get(holder);
-    if (queue === undefined) this.#waiting.set(holder, { calls: [run], isForNewest: false });
-    else queue.calls.push(run);
+    const queue = this.#waiting.get(holder) ?? { calls: [], isForNewest: false };
+    queue.calls.push(run);
+    this.#waiting.set(holder, queue);
     this.#schedule();
   }
 

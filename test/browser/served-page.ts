@@ -1,5 +1,5 @@
 // Serves the status page from the production server, with metrics that the test writes.
-import { createProcessEndpoints, type ProcessEndpoints } from '../../lib/http/process-endpoints.ts';
+import { createProcessEndpoints } from '../../lib/http/process-endpoints.ts';
 import { problem } from '../../lib/ingest/errors.ts';
 import { statusPages } from '../../lib/telemetry/status-page.ts';
 import { atEnd } from '../support/scope.ts';
@@ -9,7 +9,7 @@ export class ServedPage {
   metrics = (): string => '';
   unready: string | undefined;
   url = '';
-  #endpoints: ProcessEndpoints | undefined;
+  #endpoints: ReturnType<typeof createProcessEndpoints> | undefined;
 
   static async start(): Promise<ServedPage> {
     const served = new ServedPage();
