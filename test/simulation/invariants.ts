@@ -61,10 +61,8 @@ export class Invariants {
   readonly #nowMs: () => number;
   readonly #events = new Map<string, Event>();
   readonly #open = new Set<Event>();
-  /** The change counters of the warehouse at the time when the rows below were read. */
-  #writesSeen = -1;
-  #landingsSeen = -1;
-  #rowsSeen = 0;
+  /** The version of the warehouse whose rows are below. */
+  #versionSeen: unknown;
   #rows = new Map<string, { readonly producer: string; readonly body: string }>();
   #quarantined = new Set<string>();
   /** True after a fault that allows the stored body to change. Bodies are no longer compared from then on. */
@@ -86,15 +84,8 @@ export class Invariants {
     let event = this.#events.get(key);
     if (event === undefined) {
       event = {
-        ...{
-          id,
-          producer,
-          variants: new Set<number>(),
-          accepted: new Set<number>(),
-          promisedMs: undefined,
-          landed: false,
-        },
-        ...{ rank: 0, kept: undefined, notKept: new Set<number>(), erased: false, removed: false, deleted: false },
+        ...{ id, producer, variants: new Set(), accepted: new Set(), notKept: new Set(), kept: undefined, rank: 0 },
+        ...{ promisedMs: undefined, landed: false, erased: false, removed: false, deleted: false },
       };
       this.#events.set(key, event);
     }
@@ -118,7 +109,8 @@ export class Invariants {
   async #isThere(event: Event): Promise<void> {
     this.#look();
     const { entries } = await this.#server.stored(this.#nowMs());
-    const there = this.#rows.has(event.id) || this.#isQuarantined(event) || entries.some((entry) => isOf(entry, event));
+    const there =
+      this.#rows.has(event.id) || this.#quarantined.has(keyOf(event)) || entries.some((entry) => isOf(entry, event));
     // The event may have been lost while this answer was in transit.
     if (!there && !event.removed && (event.promisedMs ?? 0) > this.#lostMs)
       throw new Violation(`answered duplicate for ${keyOf(event)}, which is nowhere`);
@@ -215,7 +207,7 @@ export class Invariants {
   /** Marks rows that are old enough to be pruned as possibly removed. */
   prune(wallOffMs: number): void {
     const before = START_EPOCH_MS + this.#nowMs() + wallOffMs - PRUNE_AGE_MS_MIN;
-    for (const { id, producer, landed_at } of this.#store.rowsAfter(0))
+    for (const { id, producer, landed_at } of this.#store.rows())
       if (Date.parse(landed_at) <= before) this.#of({ id, producer }).removed = true;
   }
 
@@ -245,7 +237,6 @@ export class Invariants {
   }
 
   end(): void {
-    this.#writesSeen = -1;
     this.#look();
     for (const [id, { producer, body }] of this.#rows) {
       const event = this.#events.get(keyOf({ id, producer }));
@@ -281,29 +272,18 @@ export class Invariants {
   }
 
   #isLanded(event: Event): boolean {
-    return this.#rows.get(event.id)?.producer === event.producer || this.#isQuarantined(event);
+    return this.#rows.get(event.id)?.producer === event.producer || this.#quarantined.has(keyOf(event));
   }
 
-  #isQuarantined(event: Event): boolean {
-    return this.#quarantined.has(keyOf(event));
-  }
-
-  /** Reads all rows if existing rows may have changed, and otherwise only the new rows. */
+  /** Reads all rows if some may have changed. */
   #look(): void {
-    const { writes } = this.#store;
-    if (this.#writesSeen === writes && this.#landingsSeen === this.#store.landings) return;
-    const added = this.#writesSeen === writes ? this.#store.rowsAfter(this.#rowsSeen) : undefined;
-    const grown = added !== undefined && this.#rows.size + added.length === this.#store.count();
-    const rows = grown ? added : this.#store.rowsAfter(0);
-    if (!grown) this.#rows = new Map();
-    const before = this.#rows.size;
-    for (const row of rows) this.#rows.set(row.id, row);
-    if (this.#rows.size !== before + rows.length) throw new Violation('an id has two rows');
-    this.#rowsSeen = rows.at(-1)?.rowid ?? (grown ? this.#rowsSeen : 0);
-    if (this.#writesSeen !== writes)
-      this.#quarantined = new Set(this.#store.quarantine().map(({ id, producer }) => `${id} of ${producer}`));
-    this.#writesSeen = writes;
-    this.#landingsSeen = this.#store.landings;
+    const { version } = this.#store;
+    if (this.#versionSeen === version) return;
+    this.#versionSeen = version;
+    const rows = this.#store.rows();
+    this.#rows = new Map(rows.map((row) => [row.id, row]));
+    if (this.#rows.size !== rows.length) throw new Violation('an id has two rows');
+    this.#quarantined = new Set(this.#store.quarantine().map(({ id, producer }) => `${id} of ${producer}`));
   }
 }
 

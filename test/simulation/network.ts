@@ -66,7 +66,7 @@ export class Network {
     return 0.05 + random.fraction() * (random.chance(0.1) ? 8 : 0.6) + (this.slowMs.get(of) ?? 0);
   }
 
-  onWire(afterMs: number, run: () => void | Promise<void>): Timer {
+  onWire(afterMs: number, run: () => unknown): Timer {
     return this.options.schedule.park(WIRE, afterMs, '', run);
   }
 

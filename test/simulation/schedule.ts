@@ -22,16 +22,12 @@ interface Parked {
   readonly number: number;
   readonly actor: Actor;
   readonly what: string;
-  readonly run: () => void | Promise<void>;
+  readonly run: () => unknown;
   closed: boolean;
 }
 
 const before = (one: Parked, other: Parked): boolean =>
-  one.atMs !== other.atMs
-    ? one.atMs < other.atMs
-    : one.order !== other.order
-      ? one.order < other.order
-      : one.number < other.number;
+  (one.atMs - other.atMs || one.order - other.order || one.number - other.number) < 0;
 
 export class Schedule {
   /** Lines that describe the steps. Every run of a seed has the same lines. */
@@ -56,7 +52,7 @@ export class Schedule {
     this.trace.push(`${this.#nowMs.toFixed(3)} ${line}`);
   }
 
-  park(actor: Actor, afterMs: number, what: string, run: () => void | Promise<void>): Timer {
+  park(actor: Actor, afterMs: number, what: string, run: () => unknown): Timer {
     const atMs = this.#nowMs + Math.max(0, afterMs);
     this.#parked += 1;
     const parked = { atMs, order: this.random.fraction(), number: this.#parked, actor, what, run, closed: false };

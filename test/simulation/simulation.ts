@@ -2,7 +2,7 @@
 // are sent and faults begin until EVENTS_MS. At HEALED_MS all faults are over, and all accepted events must then land
 // within LANDED_MS.
 import { Random } from '../campaign/random.ts';
-import { drawFaults, type Fault } from './faults.ts';
+import { drawFaults, type Fault, type Kind } from './faults.ts';
 import { bodyOf, Invariants, Violation, type Sent } from './invariants.ts';
 import type { Mark, Marks } from './marks.ts';
 import { Network } from './network.ts';
@@ -112,7 +112,7 @@ class Simulation {
     const { server, store, marks } = this.#parts;
     await server.begin();
     store.begin(this.#schedule, marks);
-    for (let at = 0; at < GATEWAYS; at += 1) this.#gateways[at] = this.#gateway(at);
+    for (let at = 0; at < GATEWAYS; at += 1) this.#startGateway(at);
     for (let at = 0; at < REPLICAS; at += 1) this.#startReplica(at);
     for (const send of this.#plan.sends) this.#later(send.atMs, () => this.#send(send));
     for (const fault of this.#plan.faults) this.#arrange(fault);
@@ -144,12 +144,12 @@ class Simulation {
     }
   }
 
-  #later(ms: number, run: () => void | Promise<void>): void {
+  #later(ms: number, run: () => unknown): void {
     this.#schedule.park(this.#outside, ms, '', run);
   }
 
-  #gateway(at: number): Gateway {
-    return new Gateway(this.#world, `gateway-${at}`);
+  #startGateway(at: number): void {
+    this.#gateways[at] = new Gateway(this.#world, `gateway-${at}`);
   }
 
   get #world() {
@@ -186,7 +186,7 @@ class Simulation {
       this.#requests.delete(request);
       request.gone();
     }
-    this.#later(afterMs, () => void (this.#gateways[at] = this.#gateway(at)));
+    this.#later(afterMs, () => this.#startGateway(at));
   }
 
   #send(send: Send): void {
@@ -229,11 +229,9 @@ class Simulation {
       (answer) => {
         done();
         this.#invariants.found(send, before, answer);
-        const { marks } = this.#parts;
-        const status = answer.status === 200 ? answer.body['status'] : undefined;
-        if (status === 'accepted') marks.reach('a look-up found an accepted event');
-        if (status === 'landed') marks.reach('a look-up found a landed event');
-        if (status === 'rejected') marks.reach('a look-up found a rejected event');
+        const { status } = answer.body;
+        if (status === 'accepted') this.#parts.marks.reach('a look-up found an accepted event');
+        if (status === 'landed' || status === 'rejected') this.#parts.marks.reach(`a look-up found a ${status} event`);
       },
     );
   }
@@ -307,7 +305,7 @@ class Simulation {
   }
 
   /** Begins a fault. Returns the function that ends it, if it lasts. */
-  async #begin({ kind, forMs, which }: Fault): Promise<(() => void | Promise<void>) | undefined> {
+  async #begin({ kind, forMs, which }: Fault): Promise<(() => unknown) | undefined> {
     const { server, store, marks } = this.#parts;
     const { nowMs } = this.#schedule;
     const gatewayAt = Math.floor(which * GATEWAYS);
@@ -315,83 +313,65 @@ class Simulation {
     const programs = [...this.#gateways, ...this.#replicas];
     const program = programs[Math.floor(which * programs.length)]?.actor;
     const set = (...command: string[]) => server.set(this.#schedule.nowMs, ...command);
-    switch (kind) {
-      case 'cut':
-        this.#network.cut(program);
-        return undefined;
-      case 'slow link':
+    const loseTail = async (mark: Mark): Promise<() => void> => {
+      const start = await this.#killServer();
+      await server.loseTail(nowMs);
+      if ((await this.#invariants.lostTail()) > 0) marks.reach(mark);
+      return start;
+    };
+    const clockOff = (byMs: number) => {
+      this.#invariants.variantsMayDiffer = true;
+      server.offMs += byMs;
+      return () => (server.offMs -= byMs);
+    };
+    // A shorter freeze must not end a longer one early, because that would reorder the steps.
+    const freeze = ({ actor }: Gateway | Replica): void =>
+      void (actor.thawsMs = Math.max(actor.thawsMs, Math.min(nowMs + forMs, HEALED_MS)));
+    const begins: Readonly<Record<Kind, () => unknown>> = {
+      cut: () => this.#network.cut(program),
+      'slow link': () => {
         if (program === undefined) return undefined;
         this.#network.slowMs.set(program, 2_500 * this.#random.fraction());
-        return () => void this.#network.slowMs.delete(program);
-      case 'forget scripts':
-        await set('SCRIPT', 'FLUSH');
-        return undefined;
-      case 'kill server':
-        return this.#killServer();
-      case 'power loss':
-      case 'promotion': {
-        const start = await this.#killServer();
-        await server.loseTail(nowMs);
-        if ((await this.#invariants.lostTail()) > 0)
-          marks.reach(
-            kind === 'promotion'
-              ? 'a promoted server lacked a tail with an accepted event'
-              : 'the server lost a tail with an accepted event',
-          );
-        return start;
-      }
-      case 'still server':
-        this.#network.stillMs = Math.max(this.#network.stillMs, nowMs + forMs);
-        return undefined;
-      case 'full':
+        return () => this.#network.slowMs.delete(program);
+      },
+      'forget scripts': () => set('SCRIPT', 'FLUSH'),
+      'kill server': () => this.#killServer(),
+      'power loss': () => loseTail('the server lost a tail with an accepted event'),
+      promotion: () => loseTail('a promoted server lacked a tail with an accepted event'),
+      'still server': () => void (this.#network.stillMs = Math.max(this.#network.stillMs, nowMs + forMs)),
+      full: async () => {
         await set('CONFIG', 'SET', 'maxmemory', '1');
         return () => set('CONFIG', 'SET', 'maxmemory', '0');
-      case 'read-only':
+      },
+      'read-only': async () => {
         await set('REPLICAOF', '127.0.0.1', '1');
         return () => set('REPLICAOF', 'NO', 'ONE');
-      case 'clock ahead':
-      case 'clock back': {
-        const byMs = kind === 'clock ahead' ? DAY_AND_AN_HOUR_MS : -HOURS_BACK_MS;
-        this.#invariants.variantsMayDiffer = true;
-        server.offMs += byMs;
-        return () => void (server.offMs -= byMs);
-      }
-      case 'a day passes':
-        this.#pass(DAY_AND_AN_HOUR_MS);
-        return undefined;
-      case 'kill gateway':
-        this.#restartGateway(gatewayAt, forMs);
-        return undefined;
-      case 'freeze gateway':
-      case 'freeze consumer': {
-        const frozen = kind === 'freeze gateway' ? this.#gateways[gatewayAt] : this.#replicas[replicaAt];
-        // A shorter freeze must not end a longer one early, because that would reorder the steps.
-        if (frozen !== undefined)
-          frozen.actor.thawsMs = Math.max(frozen.actor.thawsMs, Math.min(nowMs + forMs, HEALED_MS));
-        return undefined;
-      }
-      case 'kill consumer':
-        this.#restartReplica(replicaAt, forMs);
-        return undefined;
-      case 'stop consumer': {
+      },
+      'clock ahead': () => clockOff(DAY_AND_AN_HOUR_MS),
+      'clock back': () => clockOff(-HOURS_BACK_MS),
+      'a day passes': () => this.#pass(DAY_AND_AN_HOUR_MS),
+      'kill gateway': () => this.#restartGateway(gatewayAt, forMs),
+      'freeze gateway': () => this.#gateways.slice(gatewayAt, gatewayAt + 1).forEach(freeze),
+      'freeze consumer': () => this.#replicas.slice(replicaAt, replicaAt + 1).forEach(freeze),
+      'kill consumer': () => this.#restartReplica(replicaAt, forMs),
+      'stop consumer': () => {
         const replica = this.#replicas[replicaAt];
         const gone = (): void => {
           if (replica?.actor.alive === true) this.#restartReplica(replicaAt, forMs);
         };
         void replica?.stop().then(gone);
         this.#later(DRAIN_MS, gone);
-        return undefined;
-      }
-      case 'warehouse away':
-        store.awayMs = nowMs + forMs;
-        return undefined;
-      case 'warehouse slow':
+      },
+      'warehouse away': () => void (store.awayMs = nowMs + forMs),
+      'warehouse slow': () => {
         store.slowMs = 6_000;
-        return () => void (store.slowMs = 0);
-      case 'commit unknown':
+        return () => (store.slowMs = 0);
+      },
+      'commit unknown': () => {
         store.unknown = true;
-        return () => void (store.unknown = false);
-      case 'delete': {
+        return () => (store.unknown = false);
+      },
+      delete: async () => {
         const asked = new Set([...this.#requests].map(({ id }) => id));
         const remove = (entry: string): Promise<boolean> =>
           set('XDEL', 'ingest', entry).then(
@@ -403,32 +383,29 @@ class Simulation {
           );
         if (await this.#invariants.delete((id) => asked.has(id), which, remove))
           marks.reach('an entry was deleted by hand');
-        return undefined;
-      }
-      case 'replay':
+      },
+      replay: () => {
         store.cured = true;
-        void this.#operate((operator) => operator.replay());
-        return undefined;
-      case 'erase': {
+        this.#operate((operator) => operator.replay());
+      },
+      erase: () => {
         const id = this.#invariants.erase(which);
-        if (id !== undefined) void this.#operate((operator) => operator.erase(id), 'an operator erased an event');
-        return undefined;
-      }
-      case 'drop': {
+        if (id !== undefined) this.#operate((operator) => operator.erase(id), 'an operator erased an event');
+      },
+      drop: () => {
         const entries = this.#invariants.drop();
         if (entries.length > 0)
-          void this.#operate((operator) => operator.drop(entries), 'an operator dropped quarantine rows');
-        return undefined;
-      }
-      case 'prune':
+          this.#operate((operator) => operator.drop(entries), 'an operator dropped quarantine rows');
+      },
+      prune: () => {
         if (this.#schedule.wallOffMs < FIFTY_HOURS_MS) this.#pass(FIFTY_HOURS_MS);
         this.#invariants.prune(this.#schedule.wallOffMs);
-        void this.#operate((operator) => operator.prune(), 'an operator pruned old rows');
-        return undefined;
-      case 'land again':
-        void this.#operate((operator) => operator.reconcile(true), 'an operator landed what is missing');
-        return undefined;
-    }
+        this.#operate((operator) => operator.prune(), 'an operator pruned old rows');
+      },
+      'land again': () => this.#operate((operator) => operator.reconcile(true), 'an operator landed what is missing'),
+    };
+    const end = await begins[kind]();
+    return typeof end === 'function' ? (end as () => unknown) : undefined;
   }
 
   #pass(ms: number): void {
@@ -437,9 +414,11 @@ class Simulation {
     this.#parts.server.offMs += ms;
   }
 
-  async #operate(command: (operator: Operator) => Promise<boolean>, mark?: Mark): Promise<void> {
-    const outcome = await command(new Operator(this.#world, 'operator')).catch(() => undefined);
-    if (outcome === true && mark !== undefined) this.#parts.marks.reach(mark);
+  #operate(command: (operator: Operator) => Promise<boolean>, mark?: Mark): void {
+    void command(new Operator(this.#world, 'operator')).then(
+      (isDone) => isDone && mark !== undefined && this.#parts.marks.reach(mark),
+      () => undefined,
+    );
   }
 
   /** Kills the server, which loses its connections and scripts. Returns the function that restarts it. */

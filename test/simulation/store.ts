@@ -19,7 +19,6 @@ export interface Row {
   readonly producer: string;
   readonly body: string;
   readonly landed_at: string;
-  readonly rowid: number;
 }
 
 export interface QuarantineRow {
@@ -35,20 +34,16 @@ const SESSION = actor('session');
 /** Members that return a sequence. It arrives as a whole. */
 const SEQUENCES: readonly (keyof WarehouseAdmin)[] = ['landedSince', 'quarantineList', 'removals'];
 type Sequence = (...args: readonly unknown[]) => AsyncIterable<unknown>;
-const READS = new Set(['prepare', 'probe', 'find', ...SEQUENCES]);
 
 export class Store {
   readonly #database: Database;
   readonly #admin: WarehouseAdmin;
   readonly #look: DatabaseSync;
   readonly #path: string;
-  #rows: StatementSync | undefined;
-  #count: StatementSync | undefined;
+  readonly #version: StatementSync;
+  readonly #rows: StatementSync;
   #schedule!: Schedule;
   #marks!: Marks;
-  /** Numbers of changes: `landings` counts those that only added rows of events, and `writes` counts all others. */
-  writes = 0;
-  landings = 0;
   /** The warehouse is unavailable until this time. */
   awayMs = 0;
   slowMs = 0;
@@ -62,6 +57,8 @@ export class Store {
     this.#database = new Database({ ...SYSTEM, clock, path });
     this.#admin = createSqliteAdmin(path, clock);
     this.#look = new DatabaseSync(path);
+    this.#version = this.#look.prepare('PRAGMA data_version');
+    this.#rows = this.#look.prepare('SELECT id, producer, body, landed_at FROM events');
   }
 
   static async open(): Promise<Store> {
@@ -83,16 +80,15 @@ export class Store {
     this.#marks = marks;
     [this.awayMs, this.slowMs, this.unknown, this.cured] = [0, 0, false, false];
     this.#look.exec('DELETE FROM events; DELETE FROM events_quarantine; DELETE FROM ingest_audit');
-    this.writes += 1;
   }
 
-  rowsAfter(rowid: number): readonly Row[] {
-    const text = 'SELECT rowid, id, producer, body, landed_at FROM events WHERE rowid > ? ORDER BY rowid';
-    return (this.#rows ??= this.#look.prepare(text)).all(rowid) as unknown as Row[];
+  /** Changes with each transaction that changed a row. */
+  get version(): unknown {
+    return this.#version.get()?.['data_version'];
   }
 
-  count(): number {
-    return (this.#count ??= this.#look.prepare('SELECT count(*) AS count FROM events')).get()?.['count'] as number;
+  rows(): readonly Row[] {
+    return this.#rows.all() as unknown as Row[];
   }
 
   quarantine(): readonly QuarantineRow[] {
@@ -197,8 +193,6 @@ export class Store {
         }
         try {
           const result = run();
-          if (what === 'land') this.landings += 1;
-          else if (!READS.has(what)) this.writes += 1;
           if (unknown) fail(new Error('the connection was lost'));
           else answer(() => resolve(result));
         } catch (cause) {
