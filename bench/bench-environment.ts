@@ -2,7 +2,7 @@
 // loopback, free ports and temporary folders.
 import { spawn, execFileSync, type ChildProcess } from 'node:child_process';
 import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
-import { freePort } from '../lib/process/free-port.ts';
+import { freePort } from '../test/support/free-port.ts';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';

@@ -14,7 +14,6 @@ import { joinReplicas, streamReaders } from '../lib/redis/read/open-readers.ts';
 import { inspectQueue } from '../lib/redis/stream/inspect-queue.ts';
 import { statusPages } from '../lib/telemetry/status-page.ts';
 import { startTracing } from '../lib/telemetry/tracing.ts';
-import { daemonHelp } from '../lib/process/settings-text.ts';
 import type { Log } from '../lib/process/log.ts';
 import { Replica } from '../lib/consumer/replica.ts';
 import { consumerMetrics } from '../lib/consumer/metrics.ts';
@@ -23,18 +22,12 @@ import { bound, startDaemon, type OnStop } from './start.ts';
 import { inspectWarehouse, openWarehouse } from './warehouse-adapter.ts';
 import { SYSTEM } from '../lib/process/clock.ts';
 
-const NAME = 'ingest-consumer';
-
 await startDaemon({
-  name: NAME,
-  help: () =>
-    daemonHelp('consumer', {
-      summary: 'lands the events of the queue in the warehouse, one row for each id.',
-      connected: 'the queue (exit 4) and the warehouse (exit 5)',
-      exits:
-        '4 queue unavailable at start,\n5 the maximum of INGEST_CONSUMER_REPLICAS_MAX consumers is running, ' +
-        'or (--check=connect) the warehouse cannot be used',
-    }),
+  program: 'consumer',
+  summary: 'lands the events of the queue in the warehouse, one row for each id.',
+  exits:
+    '4 queue unavailable at start,\n5 the maximum of INGEST_CONSUMER_REPLICAS_MAX consumers is running, ' +
+    'or (--check=connect) the warehouse cannot be used',
   read: readConsumerConfig,
   check: ({ schemasDir }) => checkSchemas(schemasDir, SYSTEM.clock),
   connect,
@@ -56,7 +49,7 @@ async function run(config: ConsumerConfig, log: Log, onStop: OnStop): Promise<vo
   const onReport = (report: QueueReport, partition: string): void => metrics.queue.reported(partition, report);
   const readers = streamReaders({ ...SYSTEM, log, uri: config.queueUri, partitions, onReport });
   const warehouse = openWarehouse(config.warehouseUri, 'consumer');
-  const tracing = config.exportsSpans ? await startTracing(NAME, log, SYSTEM.clock) : undefined;
+  const tracing = config.exportsSpans ? await startTracing('ingest-consumer', log, SYSTEM.clock) : undefined;
   const spans = tracing && landingSpans(tracing, { system: 'redis', destination: STREAM, group: GROUP });
   const telemetry = { metrics, log, spans };
   const replica = new Replica({ ...SYSTEM, readers, warehouse, telemetry, limits: { batchMax, replicasMax }, schemas });

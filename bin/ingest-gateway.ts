@@ -11,7 +11,6 @@ import { acceptingStreams, inspectGatewayQueue, startQueue } from '../lib/redis/
 import { STREAM } from '../lib/redis/stream/layout.ts';
 import { statusPages } from '../lib/telemetry/status-page.ts';
 import { startTracing } from '../lib/telemetry/tracing.ts';
-import { daemonHelp } from '../lib/process/settings-text.ts';
 import type { Log } from '../lib/process/log.ts';
 import { messageOf } from '../lib/process/message-of.ts';
 import { EXIT } from '../lib/process/program.ts';
@@ -24,18 +23,12 @@ import { inspectWarehouse, openWarehouse } from './warehouse-adapter.ts';
 import { quietLog } from './quiet-log.ts';
 import { SYSTEM } from '../lib/process/clock.ts';
 
-const NAME = 'ingest-gateway';
-
 const QUEUE_START_MS = 5_000;
 
 await startDaemon({
-  name: NAME,
-  help: () =>
-    daemonHelp('gateway', {
-      summary: 'accepts events over mutual TLS and adds them to a Redis Stream.',
-      connected: 'the queue (exit 4) and the warehouse (exit 5)',
-      exits: '4 queue unavailable at start,\n5 (--check=connect) warehouse cannot be used',
-    }),
+  program: 'gateway',
+  summary: 'accepts events over mutual TLS and adds them to a Redis Stream.',
+  exits: '4 queue unavailable at start,\n5 (--check=connect) warehouse cannot be used',
   read: readGatewayConfig,
   check: (config) => checkFiles(config, SYSTEM.clock),
   connect,
@@ -50,7 +43,7 @@ async function connect(config: GatewayConfig, found: (line: string) => void): Pr
 async function run(config: GatewayConfig, log: Log, onStop: OnStop): Promise<void> {
   const files = await readFiles(config, log, SYSTEM);
   const material = files.material.value;
-  const tracing = config.exportsSpans ? await startTracing(NAME, log, SYSTEM.clock) : undefined;
+  const tracing = config.exportsSpans ? await startTracing('ingest-gateway', log, SYSTEM.clock) : undefined;
   const spans = tracing && new RequestSpans(tracing, { system: 'redis', destination: STREAM }, SYSTEM.clock);
 
   const metrics = gatewayMetrics(SYSTEM.clock);

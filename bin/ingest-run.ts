@@ -4,10 +4,11 @@
 // All parts are stopped on Ctrl-C or SIGTERM, or if one exits: the gateway first, because it needs the queue to
 // drain, and Redis last. Each part has its own process group, so Ctrl-C in a terminal reaches only this process.
 import { spawn, execFileSync, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
 import { mkdirSync } from 'node:fs';
+import { createServer, type AddressInfo } from 'node:net';
 import { join, relative, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
-import { freePort } from '../lib/process/free-port.ts';
 import { messageOf } from '../lib/process/message-of.ts';
 import { sqliteUri } from '../lib/process/uri.ts';
 import { textLine } from '../lib/process/log.ts';
@@ -100,7 +101,10 @@ async function startRedis(): Promise<string> {
   const data = join(stateDir, 'redis');
   // The append-only file contains event bodies, so only its owner may read the folder.
   mkdirSync(data, { recursive: true, mode: 0o700 });
-  const port = await freePort();
+  const probe = createServer().listen(0, '127.0.0.1');
+  await once(probe, 'listening');
+  const { port } = probe.address() as AddressInfo;
+  await once(probe.close(), 'close');
   const network = ['--bind', '127.0.0.1', '--port', `${port}`, '--dir', data];
   const child = startPart('redis', server, [...network, ...REDIS_OPTIONS], process.env);
   await listening('Redis', child, /Ready to (accept connections)/, () => undefined);
@@ -135,7 +139,7 @@ async function stop(): Promise<void> {
   showHeld();
   for (const child of parts) {
     if (child.exitCode !== null || child.signalCode !== null) continue;
-    const gone = new Promise((done) => child.once('exit', done));
+    const gone = once(child, 'exit');
     child.kill('SIGTERM');
     const timer = setTimeout(() => child.kill('SIGKILL'), 15_000);
     await gone;

@@ -15,15 +15,18 @@ import {
 } from '../lib/process/program.ts';
 import { addressText, type BindAddress, type Program } from '../lib/process/setting.ts';
 import type { Key } from '../lib/process/settings.ts';
-import { shownSettings } from '../lib/process/settings-text.ts';
+import { daemonHelp, shownSettings } from '../lib/process/settings-text.ts';
 import { onStopSignals, signalExit } from './early-signals.ts';
 import { complainer, print } from './output.ts';
 import { endNow, endWritten, onOutputFailure } from './process-end.ts';
 import { SYSTEM } from '../lib/process/clock.ts';
 
 export interface Daemon<C> {
-  readonly name: `ingest-${Program}`;
-  readonly help: () => string;
+  readonly program: Program;
+  /** A sentence for --help. */
+  readonly summary: string;
+  /** The exit codes that only this daemon uses, for --help. */
+  readonly exits: string;
   readonly read: (environment: Environment) => ReadConfig<C>;
   /** For `--check`: reads the files that the configuration names, and returns warnings. Rejects with a StartFailure. */
   readonly check: (config: C) => Promise<readonly string[]>;
@@ -44,33 +47,34 @@ export type OnStop = (stop: Stop) => void;
 
 /** Runs the daemon. Exits the process if none is running, for example after `--help` or a failed startup. */
 export async function startDaemon<C>(daemon: Daemon<C>): Promise<void> {
-  process.title = daemon.name;
+  const name = `ingest-${daemon.program}`;
+  process.title = name;
   process.exitCode = EXIT.fatal;
   onOutputFailure(
-    daemon.name,
+    name,
     () => endNow(EXIT.clean),
     () => endNow(EXIT.fatal),
   );
-  const exitCode = await started(daemon);
+  const exitCode = await started(daemon, name);
   if (exitCode !== undefined) await endWritten(exitCode);
 }
 
 /** Returns an exit code if the process must exit. */
-async function started<C>(daemon: Daemon<C>): Promise<number | undefined> {
-  const complain = complainer(daemon.name);
-  const environment = process.env;
+async function started<C>(daemon: Daemon<C>, name: string): Promise<number | undefined> {
+  const { program, summary, exits } = daemon;
+  const complain = complainer(name);
   let log: Log | undefined;
   try {
     const mode = modeOf(process.argv.slice(2));
     if (mode === 'help' || mode === 'version') {
-      print(mode === 'help' ? daemon.help() : versionLine(daemon.name));
+      print(mode === 'help' ? daemonHelp(program, summary, exits) : versionLine(name));
       return EXIT.clean;
     }
-    const read = daemon.read(environment);
+    const read = daemon.read(process.env);
     if (mode !== 'run') return await check(daemon, read, mode, complain);
-    log = createLog(daemon.name, read.log);
+    log = createLog(name, read.log);
     endOnBugs(log);
-    if (read.config !== undefined) log.info(startFields(daemon.name, environment), 'starting');
+    if (read.config !== undefined) log.info(startFields(program), 'starting');
     for (const warning of read.report.warnings) log.warn(warning);
     if (read.config === undefined) throw configurationFailure(read.report);
     await daemon.run(read.config, log, stopping(log));
@@ -101,11 +105,11 @@ async function check<C>(
   return EXIT.clean;
 }
 
-const startFields = (name: Daemon<unknown>['name'], environment: Environment) => ({
+const startFields = (program: Program) => ({
   version: version(),
   revision: revision(),
   node: process.version,
-  settings: shownSettings(environment, name.replace('ingest-', '') as Program),
+  settings: shownSettings(process.env, program),
 });
 
 /** Binds an address and returns it as `host:port`. Rejects with a StartFailure that names `key` if this fails. */

@@ -4,7 +4,7 @@
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { freePort } from '../../lib/process/free-port.ts';
+import { freePort } from '../../test/support/free-port.ts';
 import { eventually } from '../../test/support/scope.ts';
 import type { BenchEnvironment, RunningServer } from '../bench-environment.ts';
 

@@ -4,7 +4,9 @@
 // own destination sleeps in the event loop if the pipe is full, or else drops the newest lines, and its last lines
 // overtake earlier ones when the process exits.
 import { constants, fstatSync, openSync, writeSync } from 'node:fs';
-import type { Clock, Timer } from './clock.ts';
+import { SYSTEM, type Timer } from './clock.ts';
+
+const { clock } = SYSTEM;
 
 const STDOUT = 1;
 const WAITING_BYTES_MAX = 1 << 20;
@@ -12,7 +14,6 @@ const RETRY_MS = 20;
 const EXIT_FLUSH_MS = 1_000;
 
 export class LogOutput {
-  readonly #clock: Clock;
   /** Formats a line, which pino writes as JSON. */
   readonly #lineOf: (json: string) => string;
   readonly #fd = ownStdout();
@@ -22,8 +23,7 @@ export class LogOutput {
   #lost = 0;
   #retry: Timer | undefined;
 
-  constructor(clock: Clock, lineOf: (json: string) => string) {
-    this.#clock = clock;
+  constructor(lineOf: (json: string) => string) {
     this.#lineOf = lineOf;
     process.on('exit', () => this.#flush());
   }
@@ -40,7 +40,7 @@ export class LogOutput {
   }
 
   #sendAgain(): void {
-    this.#retry = this.#send() ? undefined : this.#clock.after(RETRY_MS, () => this.#sendAgain());
+    this.#retry = this.#send() ? undefined : clock.after(RETRY_MS, () => this.#sendAgain());
     this.#retry?.unref();
   }
 
@@ -64,7 +64,7 @@ export class LogOutput {
   }
 
   #lossLine(): Buffer {
-    const time = new Date(this.#clock.epochMs()).toISOString();
+    const time = new Date(clock.epochMs()).toISOString();
     const msg = `standard output could not be written in time: ${this.#lost} log lines are lost`;
     const fields = { level: 'warn', time, pid: process.pid, name: process.title, lost: this.#lost, msg };
     const line = Buffer.from(this.#lineOf(`${JSON.stringify(fields)}\n`));
@@ -75,9 +75,9 @@ export class LogOutput {
 
   /** Waits for the reader for a limited time, because the process ends. */
   #flush(): void {
-    const untilMs = this.#clock.ms() + EXIT_FLUSH_MS;
+    const untilMs = clock.ms() + EXIT_FLUSH_MS;
     const sleeper = new Int32Array(new SharedArrayBuffer(4));
-    while (!this.#send() && this.#clock.ms() < untilMs) Atomics.wait(sleeper, 0, 0, 5);
+    while (!this.#send() && clock.ms() < untilMs) Atomics.wait(sleeper, 0, 0, 5);
   }
 }
 

@@ -4,7 +4,7 @@
 // written through `Throttled`.
 import { isatty } from 'node:tty';
 import { pino, type Logger } from 'pino';
-import { SYSTEM, type Clock } from './clock.ts';
+import type { Clock } from './clock.ts';
 import { LogOutput } from './log-output.ts';
 import { printable, printableLines } from './printable.ts';
 
@@ -29,7 +29,7 @@ export function createLog(name: string, level: LogLevel): Log {
     serializers: { err: withoutInput },
     formatters: { level: (label: string) => ({ level: label }) },
   };
-  return pino(settings, (standardOutput ??= new LogOutput(SYSTEM.clock, logsText() ? textLine : printableLines)));
+  return pino(settings, (standardOutput ??= new LogOutput(logsText() ? textLine : printableLines)));
 }
 
 /** Removes `input` and `base`, where the error for a malformed URL contains the whole URL, including its password. */
@@ -39,14 +39,7 @@ function withoutInput(cause: Error): object {
 }
 
 /** The members of a log line that are not shown as `key=value`. */
-interface LogLine {
-  readonly time?: string;
-  readonly level?: string;
-  readonly name?: string;
-  readonly msg?: string;
-  readonly pid?: number;
-  readonly err?: { readonly message?: string; readonly stack?: string };
-}
+type LogLine = Readonly<Partial<Record<'time' | 'level' | 'name' | 'msg' | 'pid', string>>> & { readonly err?: Error };
 
 /** Converts a JSON line to text for people. pino-pretty does the same, but would install thirteen packages. */
 export function textLine(json: string): string {

@@ -1,5 +1,6 @@
 // Flags, exit codes and versions, which are the same for all programs of the project.
 import { readFileSync } from 'node:fs';
+import { messageOf } from './message-of.ts';
 
 /**
  * Exit codes (openapi/rules.md, 7). `replicas`: the maximum number of consumers is already running. `warehouse`:
@@ -30,13 +31,10 @@ export class StartFailure extends Error {
 export async function allStarted<T extends readonly unknown[]>(
   parts: readonly [...T],
 ): Promise<{ -readonly [K in keyof T]: Awaited<T[K]> }> {
-  const failures: string[] = [];
-  for (const one of await Promise.allSettled(parts)) {
-    if (one.status === 'fulfilled') continue;
-    if (!(one.reason instanceof StartFailure)) throw one.reason;
-    failures.push(one.reason.message);
-  }
-  if (failures.length > 0) throw new StartFailure(EXIT.configuration, failures.join('\n'));
+  const settled = await Promise.allSettled(parts);
+  const reasons = settled.flatMap((one) => (one.status === 'rejected' ? [one.reason as unknown] : []));
+  for (const reason of reasons) if (!(reason instanceof StartFailure)) throw reason;
+  if (reasons.length > 0) throw new StartFailure(EXIT.configuration, reasons.map(messageOf).join('\n'));
   return Promise.all(parts);
 }
 

@@ -3,20 +3,12 @@ import { readFileSync } from 'node:fs';
 import type { Environment } from './env.ts';
 import { maskedValue } from './uri.ts';
 import type { Program } from './setting.ts';
-import { settingsOf, type Key } from './settings.ts';
+import { settingsOf } from './settings.ts';
 
 const PAGE = new URL('../../deploy/configure.md', import.meta.url);
 
-export interface SettingText {
-  readonly key: Key;
-  /** The default; empty if the setting has none. */
-  readonly initially: string;
-  /** The lines of the page, without Markdown. */
-  readonly text: string;
-}
-
-/** Reads the page's items: the key, its default and values, and its meaning. */
-export function settingTexts(program: Program): readonly SettingText[] {
+/** Reads the page's items. `initially` is the default, or empty; `text` is the item without Markdown. */
+export function settingTexts(program: Program) {
   const page = readFileSync(PAGE, 'utf8').replaceAll('`', '');
   return settingsOf(program).map(([key]) => {
     const [, facts = '', meaning = ''] =
@@ -33,16 +25,13 @@ export function settingsHelp(program: Program): string {
 }
 
 /** Returns the text for --help. `exits` describes the exit codes that only this daemon uses. */
-export function daemonHelp(
-  program: Program,
-  { summary, connected, exits }: Readonly<Record<'summary' | 'connected' | 'exits', string>>,
-): string {
+export function daemonHelp(program: Program, summary: string, exits: string): string {
   const name = `ingest-${program}`;
   return `${name}: ${summary}
 
   ${name}                  start, with the configuration in the environment
   ${name} --check          check the configuration and its files; exit 0 or 2
-  ${name} --check=connect  also connect to ${connected}, and report what it finds
+  ${name} --check=connect  also connect to the queue (exit 4) and the warehouse (exit 5), and report what it finds
   ${name} --version        print the version
   ${name} --help           print this
 

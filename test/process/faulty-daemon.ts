@@ -7,8 +7,9 @@ const failIn = (part: string): void => {
 };
 
 await startDaemon({
-  name: 'ingest-consumer',
-  help: () => '',
+  program: 'consumer',
+  summary: '',
+  exits: '',
   read: () => {
     failIn('read');
     return { config: {}, report: { problems: [], warnings: ['one thing is odd'] }, log: 'info' };
