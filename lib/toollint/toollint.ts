@@ -7,7 +7,7 @@ export type { Comparison } from './compare/comparison.ts';
 export { changesSince, type SourceChanges } from './compare/source-changes.ts';
 export { convert, type Format, FORMATS } from './convert/convert.ts';
 export type { ConvertOptions } from './convert/converter.ts';
-export { importReports, type Imported, type ImportOptions } from './convert/import.ts';
+export { importReports, type ImportOptions } from './convert/import.ts';
 export type { DocumentSource } from './document/document-source.ts';
 export { DOCUMENT_BYTES_MAX, fileSource, memorySource, streamSource } from './document/document-source.ts';
 export { type FailureCode, Interrupted, ReportFailure } from './document/failure.ts';

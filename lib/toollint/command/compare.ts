@@ -1,4 +1,3 @@
-// `toollint compare`, as a verb and as a function of the library.
 import type { Stated } from '../convert/converter.ts';
 import type { Comparison } from '../compare/comparison.ts';
 import type { DocumentSource } from '../document/document-source.ts';

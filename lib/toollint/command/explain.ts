@@ -1,4 +1,3 @@
-// `toollint explain` shows why a finding is new, known, fixed or not verifiable.
 import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { kindOf, type Known } from '../compare/finding-match.ts';

@@ -1,4 +1,3 @@
-// `toollint import` judges another linter's SARIF like a scan.
 import { join, resolve } from 'node:path';
 import { importReports } from '../convert/import.ts';
 import type { DocumentSource } from '../document/document-source.ts';

@@ -10,7 +10,7 @@ import type { DocumentSource } from '../document/document-source.ts';
 import { suppressedIn } from '../document/extension.ts';
 import { usageFailure } from '../document/failure.ts';
 import { isReserved, PARSE_ERROR_RULE } from '../document/report-format.ts';
-import type { Finding, Report, Scan } from '../document/report-schema.ts';
+import type { Diagnostic, Finding, Report, Scan } from '../document/report-schema.ts';
 import { evaluateGate, type GateConfig } from '../gate/gate.ts';
 import type { Analysis } from '../scan/analyse.ts';
 
@@ -23,7 +23,6 @@ export interface JudgeOptions {
   readonly gate?: GateConfig | undefined;
 }
 
-/** Removes the fixed findings from the baseline, and in checked files those that are not verifiable. */
 export interface BaselineUpdate {
   readonly accept?: { readonly rules: readonly string[]; readonly acceptance: Acceptance } | undefined;
   readonly commit?: string | undefined;
@@ -42,7 +41,6 @@ export interface Judgment {
   readonly unusedSuppressions: number;
   readonly baseline?: Baseline | undefined;
   readonly comparison?: Comparison | undefined;
-  /** Set if the caller requested an update and the analysis is complete. */
   readonly updatedBaseline?: { readonly text: string; readonly count: number };
 }
 
@@ -80,10 +78,8 @@ export async function judge(found: Report, evidence: Evidence, options: JudgeOpt
   }
   if (news.length > 0)
     judgment.notes.push(`${news.length} new were not added; --accept RULE --reason TEXT makes them known`);
-  const more = added.map((finding): BaselineEntry => {
-    const accepted = isAccepted(finding) ? update.accept?.acceptance : undefined;
-    return accepted === undefined ? { finding } : { finding, accepted };
-  });
+  const acceptance = (finding: Finding) => (isAccepted(finding) ? update.accept?.acceptance : undefined);
+  const more = added.map((finding): BaselineEntry => ({ finding, accepted: acceptance(finding) }));
   const entries = [...remaining(old, comparison, isChecked), ...more];
   const text = baselineText(entries, majorLinter(found), update.commit);
   return { ...judgment, updatedBaseline: { text, count: entries.length } };
@@ -97,11 +93,11 @@ function selected(
   quiet: boolean,
 ): Report {
   const parseErrors = (comparison?.unchanged ?? []).filter(({ ruleId }) => ruleId === PARSE_ERROR_RULE);
-  const known = new Set<string | undefined>(parseErrors.map(({ location }) => location.path));
-  known.delete(undefined);
+  const known = new Set(parseErrors.flatMap(({ location }) => location.path ?? []));
+  const isKnown = ({ kind, relativePath = '' }: Diagnostic) => kind === 'parse-error' && known.has(relativePath);
   const report = buildReport({
     ...{ tool, scan, totalFiles: summary.totalFiles, suppressed: suppressedIn(summary) },
-    diagnostics: execution.diagnostics.filter((one) => one.kind !== 'parse-error' || !known.has(one.relativePath)),
+    diagnostics: execution.diagnostics.filter((one) => !isKnown(one)),
     findings: quiet ? counting.filter(({ severity }) => severity === 'error') : counting,
   });
   report.selection = comparison === undefined ? { quiet } : { quiet, baseline: countsOf(comparison) };
@@ -118,10 +114,8 @@ function dayOf({ timestamp }: Scan): string {
 function checkAccepted(rules: readonly string[], { scan, findings }: Report): void {
   const isKnown = (id: string) =>
     isReserved(id) || scan.enabledRuleIds.includes(id) || findings.some(({ ruleId }) => ruleId === id);
-  const odd = rules.find((id) => !isKnown(id));
-  if (odd === undefined) return;
   const fault = scan.scopeKnown ? 'the rule was not on in this scan' : 'the report has no finding of this rule';
-  throw usageFailure(`--accept ${odd}: ${fault}`);
+  for (const id of rules) if (!isKnown(id)) throw usageFailure(`--accept ${id}: ${fault}`);
 }
 
 function* comparisonNotes(

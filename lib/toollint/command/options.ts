@@ -1,4 +1,3 @@
-// Options that several verbs share.
 import { resolve } from 'node:path';
 import { parseArgs, type ParseArgsConfig } from 'node:util';
 import { isDay } from '../compare/baseline.ts';

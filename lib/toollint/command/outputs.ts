@@ -10,13 +10,10 @@ import { SARIF_RESULTS_MAX } from '../convert/to-sarif.ts';
 import { throwIfInterrupted, usageFailure } from '../document/failure.ts';
 import { checkWritable, writeWhole } from '../document/output-file.ts';
 import type { Report } from '../document/report-schema.ts';
-import type { OUTPUT_OPTIONS, Values } from './options.ts';
+import type { BaselineValues, OUTPUT_OPTIONS, Values } from './options.ts';
 import { note, type ProgramIo, streamSink } from './program-io.ts';
 
-type OutputValues = Values<typeof OUTPUT_OPTIONS> & {
-  readonly root?: string | undefined;
-  readonly 'path-prefix'?: string | undefined;
-};
+type OutputValues = Values<typeof OUTPUT_OPTIONS> & Partial<Pick<BaselineValues, 'root' | 'path-prefix'>>;
 
 export interface OutputPlan {
   /** Without a file, the document goes to standard output. */
@@ -43,7 +40,6 @@ export async function planOutput(
   const taken = new Set(await Promise.all(inputs.filter((name) => name !== '-').map(real)));
   for (const { file } of targets) {
     if (file === undefined) continue;
-    // A file named '-' is hard to remove.
     if (file === '' || file === '-')
       throw usageFailure(`'${file}' is not the name of an output: standard output needs no name`);
     const place = await real(file);
@@ -87,13 +83,13 @@ function linksFor(text: string | undefined, env: ProgramIo['env']): string | und
   return url.replace(/\/*$/u, '/');
 }
 
-/** All findings of a comparison, for the formats that show the state of each. */
-interface Whole {
-  readonly report: Report;
-  readonly compared: readonly Stated[];
-}
-
-export async function writeOutput(plan: OutputPlan, report: Report, io: ProgramIo, whole?: Whole): Promise<void> {
+/** `whole` has all findings of a comparison, for the formats that show the state of each. */
+export async function writeOutput(
+  plan: OutputPlan,
+  report: Report,
+  io: ProgramIo,
+  whole?: { readonly report: Report; readonly compared: readonly Stated[] },
+): Promise<void> {
   throwIfInterrupted(io.signal);
   for (const { format, file } of plan.targets) {
     const own = format === 'sarif' || format === 'html' ? whole : undefined;

@@ -1,4 +1,3 @@
-// `toollint scan`, as a verb and as a function of the library.
 import { resolve } from 'node:path';
 import { type BaselineEntry, isNeverBaselined } from '../compare/baseline.ts';
 import type { DoubtsOf } from '../compare/comparison.ts';

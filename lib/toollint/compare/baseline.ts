@@ -28,7 +28,6 @@ export interface BaselineEntry {
 const FORMAT = 'toollint/1';
 const HEAD = Buffer.from('{"baseline":');
 
-/** Checks only the first bytes, so the file may still be invalid. */
 export function isBaselineFile({ bytes }: DocumentSource): boolean {
   return HEAD.equals(bytes.subarray(0, HEAD.length));
 }
@@ -112,8 +111,7 @@ function entryOf(members: Record<string, unknown>): BaselineEntry | string {
 
 export function isDay(value: unknown): value is string {
   if (typeof value !== 'string' || !/^\d{4}-\d{2}-\d{2}$/u.test(value)) return false;
-  const date = new Date(`${value}T00:00:00Z`);
-  return !Number.isNaN(date.getTime()) && date.toISOString().startsWith(value);
+  return new Date(`${value}T00:00:00Z`).toJSON()?.startsWith(value) === true;
 }
 
 export interface Baseline {
@@ -124,11 +122,7 @@ export interface Baseline {
   readonly notes: string[];
 }
 
-interface BaselineUser {
-  readonly tool: ReportHeader['tool'];
-  readonly quiet: boolean;
-  readonly today: string;
-}
+type BaselineUser = Pick<ReportHeader, 'tool'> & { readonly quiet: boolean; readonly today: string };
 
 /** `renames` maps old paths to new ones. Throws ReportFailure if the baseline cannot be used. */
 export function readBaseline(
@@ -160,12 +154,10 @@ export function majorLinter(report: Pick<ReportHeader, 'tool'>): string {
 }
 
 export function renamed(finding: Finding, renames: ReadonlyMap<string, string>): Finding {
-  const { location } = finding;
-  const path = location.path === undefined ? undefined : renames.get(location.path);
+  const { location, fingerprint: old } = finding;
+  const path = renames.get(location.path ?? '');
   if (path === undefined || location.scope !== 'file') return finding;
-  const fingerprint = isOurs(finding)
-    ? finding.fingerprint.slice(0, 32) + placeHalf('file', path)
-    : finding.fingerprint;
+  const fingerprint = isOurs(finding) ? old.slice(0, 32) + placeHalf('file', path) : old;
   return { ...finding, fingerprint, location: { ...location, path } };
 }
 
@@ -182,7 +174,7 @@ function readFromReport(source: DocumentSource, user: BaselineUser) {
   if (errorsOnly && !user.quiet) refuse('it lists errors only; compare with --quiet or make a full one');
   const counts = (finding: Finding) => !isNeverBaselined(finding) && (!errorsOnly || finding.severity === 'error');
   const entries = report.findings.filter(counts).map((finding): BaselineEntry => ({ finding }));
-  const isIncomplete = execution.status === 'incomplete';
   const note = `the baseline ${source.name} is incomplete: findings in the files that it missed may look new`;
-  return { entries, linter: majorLinter(report), errorsOnly, notes: isIncomplete ? [note] : [] };
+  const notes = execution.status === 'incomplete' ? [note] : [];
+  return { entries, linter: majorLinter(report), errorsOnly, notes };
 }

@@ -7,7 +7,6 @@ import type { Baseline, BaselineEntry } from './baseline.ts';
 import { type Known, matchFindings } from './finding-match.ts';
 import type { SourceChanges } from './source-changes.ts';
 
-/** Every entry of the baseline is unchanged, fixed or not verifiable. */
 export interface Comparison {
   readonly news: readonly Finding[];
   readonly unchanged: readonly Finding[];

@@ -67,7 +67,6 @@ interface Spot<Owner = unknown> {
   readonly owner: Owner;
   /** The hash of the flagged text. */
   readonly text: string | undefined;
-  /** The position in the current file. */
   readonly line: number | undefined;
   readonly column: number;
   /** The changed parts that may contain it. */

@@ -9,7 +9,7 @@ import { ReportFailure } from '../document/failure.ts';
 import { compareFindings, descriptions, fileFindings, type LintMessage } from '../document/file-findings.ts';
 import { distinct, distinctFindings } from '../document/merge-reports.ts';
 import { pathPrefix, sortedUnique } from '../document/report-path.ts';
-import type { Diagnostic, Finding, Report } from '../document/report-schema.ts';
+import type { Diagnostic, Finding } from '../document/report-schema.ts';
 import { trackedText } from '../document/source-file.ts';
 import { type ForeignMessage, type ForeignRun, importSarif } from './import-sarif.ts';
 import { type ForeignPath, placerFor } from './sarif-path.ts';
@@ -21,12 +21,7 @@ export interface ImportOptions {
   readonly tool?: string | undefined;
 }
 
-export interface Imported {
-  readonly report: Report;
-  readonly notes: string[];
-}
-
-export function importReports(sources: readonly DocumentSource[], options: ImportOptions): Imported {
+export function importReports(sources: readonly DocumentSource[], options: ImportOptions) {
   const { root, tool: wanted, timestamp = new Date().toISOString() } = options;
   const all = sources.map(runsIn);
   const logs = all.map((runs) => runs.filter(({ tool }) => wanted === undefined || tool.name === wanted));
@@ -47,7 +42,6 @@ export function importReports(sources: readonly DocumentSource[], options: Impor
     const place = path === undefined ? undefined : placeOf(path);
     return place === '.' ? undefined : place;
   };
-  const files = new Map(messages.map((message) => [message, fileOf(message.path)]));
   const textOf = trackedText(real);
   let outside = 0;
   const aboutProject = (message: ForeignMessage): LintMessage => {
@@ -56,7 +50,7 @@ export function importReports(sources: readonly DocumentSource[], options: Impor
     return { ...message, message: `${message.message} (${message.path.whole})`.trim(), messageId: undefined };
   };
   const findingsOf = (run: ForeignRun): Finding[] =>
-    [...Map.groupBy(run.messages, (message) => files.get(message))].flatMap(([file, group]) => {
+    [...Map.groupBy(run.messages, ({ path }) => fileOf(path))].flatMap(([file, group]) => {
       const text = file === undefined ? '' : textOf(file);
       const factsOf = (ruleId: string) => run.rules.get(ruleId) ?? {};
       const request = { text, roots: [real], factsOf };
@@ -78,7 +72,7 @@ export function importReports(sources: readonly DocumentSource[], options: Impor
   const [linter, ...others] = distinct(runs.map(({ tool }) => tool));
   const texts = runs.map((run) => descriptions(findings, (ruleId) => run.rules.get(ruleId) ?? {}));
   const rules = Object.assign({}, ...texts) as Record<string, string>;
-  const seen = new Set([...runs.flatMap(({ paths }) => paths.map(fileOf)), ...files.values()]);
+  const seen = new Set([...runs.flatMap(({ paths }) => paths), ...messages.map(({ path }) => path)].map(fileOf));
   seen.delete(undefined);
   const report = buildReport({
     // Runs of one tool keep its name. Others become a report of toollint that lists their tools, as in a merge.
@@ -93,12 +87,9 @@ export function importReports(sources: readonly DocumentSource[], options: Impor
     totalFiles: runs.length === 0 ? 0 : Math.max(1, seen.size),
     suppressed: runs.reduce((sum, { suppressed }) => sum + suppressed, 0),
   });
-  return { report, notes: outside === 0 ? [] : [outsideNote(outside)] };
-}
-
-function outsideNote(count: number): string {
-  const what = count === 1 ? '1 result is' : `${count} results are`;
-  return `${what} outside the root (--root) and listed for the project, with the path in the message`;
+  const what = outside === 1 ? '1 result is' : `${outside} results are`;
+  const note = `${what} outside the root (--root) and listed for the project, with the path in the message`;
+  return { report, notes: outside === 0 ? [] : [note] };
 }
 
 function runsIn(source: DocumentSource): ForeignRun[] {

@@ -14,13 +14,13 @@ import { counted, linkOf, markupText, sourceLink, terminalLines } from './plain-
 const DIAGNOSTICS_OPEN = 5;
 /** A file is expanded if fewer findings than this are above it. */
 const OPEN_FINDINGS_MAX = 50;
-const CHOICES_MAX = 500;
 
 export function* htmlText(report: Report, options: ConvertOptions): Generator<string> {
   const frame = readFileSync(new URL('html-report.html', import.meta.url), 'utf8');
   const rows = statedFindings(report, options);
   const [head = '', tail = ''] = frame.split('{{files}}');
-  const values = new Map(Object.entries({ policy: policyOf(frame), ...headOf(report), ...choicesIn(rows) }));
+  const count = counted(rows.length, 'finding');
+  const values = new Map(Object.entries({ policy: policyOf(frame), ...headOf(report), count }));
   yield head.replace(/\{\{(\w+)\}\}/gu, (_, name: string) => values.get(name) ?? '');
   yield* filesOf(rows, options.links);
   yield tail;
@@ -93,23 +93,6 @@ function factsOf({ tool, scan, summary }: Report): string {
   const scanned = `${scan.target?.path ?? 'unknown'} (${counted(summary.totalFiles, 'file')})`;
   const folded = `<summary>Scanned: ${escaped(scanned)}</summary><dl class="facts">${list.join('')}</dl>`;
   return `<details class="card">${folded}</details>\n`;
-}
-
-/** The choices of the filters. */
-function choicesIn(rows: readonly Stated[]) {
-  const optionsOf = (values: Iterable<string>) =>
-    [...new Set(values)]
-      .slice(0, CHOICES_MAX)
-      .map((value) => `<option value="${escaped(value)}">${escaped(value)}</option>`)
-      .join('');
-  const states = optionsOf(rows.flatMap(({ state }) => state ?? []));
-  return {
-    rules: optionsOf(rows.map(({ finding }) => finding.ruleId).sort()),
-    folders: optionsOf(rows.flatMap(({ finding }) => /^.*\//u.exec(pathOf(finding)) ?? []).sort()),
-    states,
-    stateless: states === '' ? ' hidden' : '',
-    count: counted(rows.length, 'finding'),
-  };
 }
 
 function* filesOf(rows: readonly Stated[], links: string | undefined): Generator<string> {

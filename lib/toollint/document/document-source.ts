@@ -1,4 +1,3 @@
-// Reads a document into memory as a whole, up to a limit.
 import { addAbortSignal, type Readable } from 'node:stream';
 import { createReadStream, realpathSync } from 'node:fs';
 import { ioFailure, ReportFailure, throwIfInterrupted } from './failure.ts';

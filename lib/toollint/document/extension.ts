@@ -40,7 +40,6 @@ export function ruleTextsOf({ tool }: WithTool): Record<string, string> {
   );
 }
 
-/** The number of suppressed results that an import left out. */
 export function suppressedIn(summary: ReportHeader['summary']): number {
   const { suppressed } = summary as { suppressed?: unknown };
   return typeof suppressed === 'number' ? suppressed : 0;
@@ -63,7 +62,6 @@ export function flaggedTextOf(finding: Finding): string | undefined {
   return typeof flaggedText === 'string' && flaggedText !== '' ? flaggedText : undefined;
 }
 
-/** Reads the member `anchor` of a finding (see `anchorOf`). */
 export function anchorIn(finding: Finding) {
   const { anchor: whole } = finding as { anchor?: unknown };
   if (typeof whole !== 'string' || !/^[0-9a-f]{16}$/u.test(whole)) return undefined;

@@ -85,12 +85,10 @@ export type BaselineCounts = NonNullable<ReportHeader['selection']['baseline']>;
 
 const reportCheck = TypeCompiler.Compile(reportSchema);
 
-/** Checks the schema only, not the consistency. */
 export function isReport(value: unknown): value is Report {
   return reportCheck.Check(value);
 }
 
-/** Returns the JSON Schema (draft 2020-12) that is published as openapi/code-analysis-report.schema.json. */
 export function reportJsonSchema(): Record<string, unknown> {
   return {
     $schema: 'https://json-schema.org/draft/2020-12/schema',

@@ -23,7 +23,6 @@ export function readJson(text: string): { value: unknown; problems: JsonProblem[
   }
 }
 
-/** Brackets, commas and the first quote of a string. */
 const TOKEN = /[{}[\],"]/g;
 
 /** Checks only brackets and names, because JSON.parse has already accepted the text. */

@@ -22,7 +22,6 @@ export interface AnalysisOptions {
   readonly timestamp?: string | undefined;
   readonly deterministic?: boolean;
   readonly signal?: AbortSignal | undefined;
-  /** Called after each file. */
   readonly progress?: (done: number, total: number) => void;
 }
 
@@ -36,13 +35,11 @@ export interface Place {
 }
 
 export interface SearchRequest extends AnalysisOptions {
-  /** Called for each folder that contains its own ESLint configuration. */
   readonly isLeftOut: (absolute: string) => Promise<boolean>;
 }
 
 const NEVER_ENTERED: ReadonlySet<string> = new Set(['node_modules', '.git']);
 
-/** Returns the starts sorted and without duplicates. */
 export async function findStarts({ root, cwd = root, paths = [] }: SearchRequest): Promise<Place[]> {
   if (paths.length === 0) return [{ kind: 'folder', path: '.', absolute: root }];
   const starts = new Map<string, Place>();

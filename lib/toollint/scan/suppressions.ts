@@ -8,7 +8,6 @@ import type { LintMessage } from '../document/file-findings.ts';
 
 const SUPPRESSIONS_FILE = 'eslint-suppressions.json';
 
-/** The allowed number of errors, by path and rule. */
 export type Suppressions = Readonly<Record<string, Readonly<Record<string, { readonly count: number }>>>>;
 
 export async function readSuppressions(root: string): Promise<Suppressions> {
