@@ -117,7 +117,7 @@ export function watchFiles(
   ): void => files?.watch({ kind, clock, log, onChange, onOutcome: metrics.reloads.of(kind), fields });
   const replaceTls = (changed: TlsMaterial): void => {
     for (const warning of changed.warnings) log.warn(warning);
-    gateway.replaceTls(changed);
+    void gateway.replaceTls(changed);
   };
   watch(material, 'tls', replaceTls, expiryFields);
   watch(keys, 'token_keys', (changed) => {

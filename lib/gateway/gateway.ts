@@ -203,10 +203,10 @@ export class Gateway {
   }
 
   /** Uses new TLS material and closes the connections of clients that are no longer trusted. */
-  replaceTls(material: TlsMaterial): void {
+  async replaceTls(material: TlsMaterial): Promise<void> {
     this.#material = material;
     this.#server.replaceTls(material.context);
-    const closed = this.#authority.replaceTrust(material.trust, this.#server.connections);
+    const closed = await this.#authority.replaceTrust(material.trust, () => this.#server.connections);
     if (closed.length === 0) return;
     const addresses = [...new Set(closed.map(({ address }) => address))].slice(0, ADDRESSES_NAMED_MAX);
     this.#context.log.warn(

@@ -4,17 +4,19 @@
 // required, only the audience in the token is valid.
 //
 // Invariant: a request is judged by the current trust material. When the material changes, verdicts are dropped. A
-// connection that the new material does not keep is closed once its pending answers have been sent.
+// connection stays if OpenSSL would accept its certificate in a new handshake. Others are closed once their pending
+// answers have been sent.
 import type { Connection } from '../http/connection.ts';
 import type { Clock } from '../process/clock.ts';
 import { comparableName, isSameProducer } from '../process/producer-name.ts';
 import type { ClientTrust } from './client-trust.ts';
-import { audienceMissing, audienceUri, clientIdentity, type Verdict } from './producer-identity.ts';
+import { audienceMissing, audienceUri, clientIdentity, unauthenticated, type Verdict } from './producer-identity.ts';
 import type { TokenVerifier } from './token-verifier.ts';
 
 export interface ClientContext {
-  /** The trust material of the handshake, or later material that keeps the connection. */
+  /** The trust material that accepts the certificate, and until when. */
   trust: ClientTrust;
+  trustedUntilMs: number;
   /** The latest verdict. If `byToken` is true, it applies only to requests with the same token (or without one). */
   judged: { readonly byToken: boolean; readonly token: string | undefined; readonly verdict: Verdict } | undefined;
 }
@@ -31,10 +33,15 @@ export interface AuthorityOptions {
 }
 
 const SPELLINGS_MAX = 10_000;
+const NEVER = Number.POSITIVE_INFINITY;
+const NO_LONGER_ACCEPTED =
+  'the client certificate is not accepted: it or one of its authorities has expired, or was revoked or replaced';
 
 export class Authority {
   readonly #options: AuthorityOptions;
   #trust: ClientTrust;
+  /** Material that is about to replace `#trust`. */
+  #nextTrust: ClientTrust | undefined;
   /** Incremented when verdicts are dropped. */
   #generation = 0;
 
@@ -45,11 +52,15 @@ export class Authority {
     this.#trust = options.trust;
   }
 
-  readonly context = (): ClientContext => ({ trust: this.#trust, judged: undefined });
+  readonly context = (): ClientContext => ({
+    trust: this.#trust,
+    trustedUntilMs: this.#trust.handshakeUntilMs(this.#options.clock.epochMs()),
+    judged: undefined,
+  });
 
   /**
-   * `authorization` is the Authorization field. Returns a promise if the verdict depends on the token and no earlier
-   * verdict applies.
+   * `authorization` is the Authorization field. Returns a promise if no earlier verdict applies, and the verdict
+   * depends on the token or OpenSSL must be asked again.
    */
   judge(connection: Connection<ClientContext>, authorization: string | undefined): Verdict | Promise<Verdict> {
     const now = this.#options.clock.epochMs();
@@ -59,24 +70,31 @@ export class Authority {
     return this.#newVerdict(connection, authorization, now);
   }
 
-  /** Replaces the trust material. Closes the connections that the new material does not keep, and returns them. */
-  replaceTrust(
+  /**
+   * Replaces the trust material, once OpenSSL has judged the certificates of all connections. Closes those that it
+   * would refuse in a new handshake, and returns them. They get no answer: their clients may have new certificates.
+   */
+  async replaceTrust(
     trust: ClientTrust,
-    connections: Iterable<Connection<ClientContext>>,
-  ): readonly Connection<ClientContext>[] {
+    connections: () => readonly Connection<ClientContext>[],
+  ): Promise<readonly Connection<ClientContext>[]> {
+    this.#nextTrust = trust;
+    const judged = new Map<Connection<ClientContext>, number>();
+    for (let arrived = connections(); arrived.length > 0; arrived = connections().filter((one) => !judged.has(one)))
+      for (const one of arrived) {
+        const { certificate, fault } = one.clientCertificate ?? { certificate: undefined, fault: undefined };
+        const isAccepted = certificate !== undefined && fault === undefined;
+        judged.set(one, isAccepted ? await trust.untilMs(certificate, this.#options.clock.epochMs()) : NEVER);
+      }
+    if (this.#nextTrust !== trust) return [];
     this.#trust = trust;
-    this.#generation += 1;
-    const now = this.#options.clock.epochMs();
-    const closed: Connection<ClientContext>[] = [];
-    for (const connection of connections) {
-      const { context, clientCertificate: client } = connection;
-      context.judged = undefined;
-      if (client && client.fault === undefined && trust.untilMs(client.certificate, context.trust, now) <= now) {
-        connection.retire();
-        closed.push(connection);
-      } else context.trust = trust;
-    }
-    return closed;
+    this.forget(connections());
+    return connections().filter((connection) => {
+      const trustedUntilMs = judged.get(connection) ?? 0;
+      Object.assign(connection.context, { trust, trustedUntilMs });
+      if (trustedUntilMs === 0) connection.retire();
+      return trustedUntilMs === 0;
+    });
   }
 
   /** Drops all verdicts. Call it after token keys or grants have changed. */
@@ -96,27 +114,38 @@ export class Authority {
   }
 
   #newVerdict(
-    { context, clientCertificate }: Connection<ClientContext>,
+    { context, clientCertificate: client }: Connection<ClientContext>,
     authorization: string | undefined,
     now: number,
   ): Verdict | Promise<Verdict> {
-    const identity = clientIdentity(clientCertificate, this.#trust, context.trust, now);
+    // If trust material, keys or grants change meanwhile, the verdict is used once and not kept.
+    const generation = this.#generation;
     const keep = (verdict: Verdict, byToken = false): Verdict => {
-      context.judged = { byToken, token: byToken ? authorization : undefined, verdict };
+      if (generation === this.#generation)
+        context.judged = { byToken, token: byToken ? authorization : undefined, verdict };
       return verdict;
     };
-    if ('kind' in identity) return keep(identity);
-    const { audience, verifier, tokenRequired = false, grants } = this.#options;
-    const producer = this.#firstSpelling(identity.producer);
-    const { untilMs } = identity;
-    const hasAudience =
-      identity.uris.some((uri) => isSameProducer(uri, audienceUri(audience))) || grants?.(producer) === true;
-    if (hasAudience && !tokenRequired) return keep({ kind: 'producer', producer, untilMs });
-    if (verifier === undefined) return keep(audienceMissing(producer, audience, untilMs));
-    const generation = this.#generation;
-    // If trust material, keys or grants change during the verification, the verdict is used once and not kept.
-    return verifier
-      .verify(authorization, { ...identity, producer }, now)
-      .then((verdict) => (generation === this.#generation ? keep(verdict, true) : verdict));
+    if (client === undefined) return keep(unauthenticated('a client certificate is required'));
+    const { certificate, fault } = client;
+    if (fault !== undefined) return keep(unauthenticated(`the client certificate is not accepted (${fault})`));
+    const judged = (untilMs: number): Verdict | Promise<Verdict> => {
+      if (untilMs <= now) return keep(unauthenticated(NO_LONGER_ACCEPTED));
+      const identity = clientIdentity(certificate, untilMs);
+      if ('kind' in identity) return keep(identity);
+      const { audience, verifier, tokenRequired = false, grants } = this.#options;
+      const producer = this.#firstSpelling(identity.producer);
+      const hasAudience =
+        identity.uris.some((uri) => isSameProducer(uri, audienceUri(audience))) || grants?.(producer) === true;
+      if (hasAudience && !tokenRequired) return keep({ kind: 'producer', producer, untilMs });
+      if (verifier === undefined) return keep(audienceMissing(producer, audience, untilMs));
+      return verifier.verify(authorization, { ...identity, producer }, now).then((verdict) => keep(verdict, true));
+    };
+    const untilMs = Math.min(context.trustedUntilMs, certificate.validToDate.getTime());
+    const trust = this.#trust;
+    if (context.trust === trust && now < untilMs) return judged(untilMs);
+    return trust.untilMs(certificate, now).then((trustedUntilMs) => {
+      Object.assign(context, { trust, trustedUntilMs });
+      return judged(trustedUntilMs);
+    });
   }
 }

@@ -1,122 +1,162 @@
-// The authorities and revocation lists against which client certificates are checked.
+// Asks OpenSSL whether it accepts a client certificate now. OpenSSL checks a certificate only in the handshake. Later,
+// certificates and lists expire and files are replaced, and a resumed session repeats its first verdict.
 //
-// OpenSSL checks a certificate only in the handshake. Later, certificates and lists expire and files are replaced, and
-// a resumed session repeats its first verdict. `untilMs` covers these changes.
-//
-// Invariant: it fails closed. Closing a connection without need costs its client only another handshake.
+// Only OpenSSL knows how it finds the issuer and the list of a certificate, and only a handshake shows its verdict. The
+// private keys are not here, so copies (certificate-copy.ts) connect in memory to a server that trusts copies.
 import type { X509Certificate } from 'node:crypto';
+import { duplexPair } from 'node:stream';
+import * as tls from 'node:tls';
+import { errno } from '../process/env.ts';
+import { messageOf } from '../process/message-of.ts';
+import { certificateCopy, claimsAuthority, leafOf, listCopy, newKeys, spki, type Keys } from './certificate-copy.ts';
+import type { RevocationList } from './revocation-list.ts';
 
-/**
- * A revocation list. It applies to all certificates of its authority's key, because a renewed authority keeps the key.
- * `serials` are uppercase hexadecimal, the format that Node uses.
- */
-export interface Revocations {
+/** `code` is OpenSSL's reason to refuse the certificates that the authority signs. */
+export interface AuthorityFault {
   readonly authority: X509Certificate;
-  readonly serials: ReadonlySet<string>;
-  /** Infinity if the list never expires. */
-  readonly nextUpdateMs: number;
+  readonly code: string;
 }
 
-const CHAIN_MAX = 8;
-const PAIRS_MAX = 100_000;
+/** A session can be resumed for this long (OpenSSL's default). */
+const SESSION_MS = 7_200_000;
+const VERDICTS_MAX = 10_000;
 
 export class ClientTrust {
-  readonly authorities: readonly X509Certificate[];
-  readonly #fingerprints: ReadonlySet<string>;
-  readonly #lists: readonly Revocations[];
+  readonly #authorities: readonly X509Certificate[];
+  readonly #server: tls.Server;
+  readonly #keys = new Map<string, Keys>();
+  /** The copies of authorities, by fingerprint. */
+  readonly #copies = new Map<string, string>();
+  /** Times at which a verdict may change. */
+  readonly #changesMs: readonly number[];
+  readonly #verdicts = new Map<string, { readonly endMs: number; readonly fault: Promise<string | undefined> }>();
+  /** Ends after the last handshake. */
+  #handshakes: Promise<unknown> = Promise.resolve();
 
-  /** If there are revocation lists, every authority in a chain must have one, as OpenSSL requires. */
-  constructor(authorities: readonly X509Certificate[], lists: readonly Revocations[]) {
-    this.authorities = authorities;
-    this.#fingerprints = new Set(authorities.map(({ fingerprint256 }) => fingerprint256));
-    this.#lists = lists;
+  constructor(
+    { cert, key }: tls.SecureContextOptions,
+    authorities: readonly X509Certificate[],
+    lists: readonly RevocationList[],
+  ) {
+    this.#authorities = authorities;
+    for (const one of authorities) this.#copies.set(one.fingerprint256, this.#copyOf(one, this.#keysOf(one)));
+    const crl = lists.map(({ pem, authority }) => listCopy(pem, this.#keysOf(authority)));
+    const trusting = { cert, key, ca: [...this.#copies.values()], ...(crl.length > 0 && { crl }) };
+    this.#server = tls.createServer({ ...trusting, requestCert: true, rejectUnauthorized: false });
+    const dates = authorities.flatMap(({ validFromDate, validToDate }) => [validFromDate, validToDate]);
+    this.#changesMs = [...dates.map(Number), ...lists.map(({ nextUpdateMs }) => nextUpdateMs)];
   }
 
-  /**
-   * Returns the Unix time until which a certificate is trusted that OpenSSL accepted with the material `earlier`. A
-   * time that has passed means that it is not trusted now.
-   *
-   * The material may have been replaced since. All authorities that can have been in the chain must still be here,
-   * byte for byte, because OpenSSL does not report the chain.
-   */
-  untilMs(leaf: X509Certificate, earlier: ClientTrust, nowMs: number): number {
-    return this === earlier || this.#hasChains(leaf, earlier, nowMs) ? this.#chainUntilMs(leaf, nowMs, CHAIN_MAX) : 0;
+  /** Returns until when the verdict of a handshake holds; 0 if the handshake may have resumed an older session. */
+  handshakeUntilMs(nowMs: number): number {
+    const hasChanged = this.#changesMs.some((atMs) => atMs <= nowMs && nowMs < atMs + SESSION_MS);
+    return hasChanged ? 0 : this.#nextChangeMs([], nowMs);
   }
 
-  /** When the first of the lists expires, of those that authorities that have not expired need. */
-  listExpiryMs(nowMs: number): number {
-    const needed = this.authorities.filter((one) => isCurrent(one, nowMs)).map((one) => this.#listsOf(one));
-    return Math.min(...needed.filter(({ length }) => length > 0).map(latest));
+  /** Resolves with the time until which OpenSSL accepts a certificate, 0 if it does not accept it now. */
+  async untilMs(certificate: X509Certificate, nowMs: number): Promise<number> {
+    const chain = [...chainOf(certificate)];
+    const id = chain.map(({ fingerprint256 }) => fingerprint256).join();
+    let verdict = this.#verdicts.get(id);
+    if (verdict === undefined || nowMs >= verdict.endMs) {
+      if (this.#verdicts.size >= VERDICTS_MAX) this.#verdicts.clear();
+      verdict = { endMs: this.#nextChangeMs(chain, nowMs), fault: this.#faultOf(chain).catch(String) };
+      this.#verdicts.set(id, verdict);
+    }
+    return (await verdict.fault) === undefined ? verdict.endMs : 0;
   }
 
-  /**
-   * Node does not expose the intermediates that a client sends. A certificate whose issuer is not in the files is
-   * therefore trusted until it expires, or not at all if there are lists, because every intermediate then needs one.
-   */
-  #chainUntilMs(certificate: X509Certificate, nowMs: number, depth: number): number {
-    const endMs = isCurrent(certificate, nowMs) && depth > 0 ? certificate.validToDate.getTime() : 0;
-    if (endMs === 0 || this.#isRoot(certificate)) return endMs;
-    const issuers = this.#issuersOf(certificate);
-    if (issuers.length === 0 && this.#lists.length === 0) return endMs;
-    const chains = issuers.map((issuer) =>
-      Math.min(this.#listUntilMs(certificate, issuer), this.#chainUntilMs(issuer, nowMs, depth - 1)),
+  /** Resolves with the authorities whose certificates OpenSSL refuses now. */
+  async authorityFaults(nowMs: number): Promise<readonly AuthorityFault[]> {
+    const faults: AuthorityFault[] = [];
+    for (const authority of this.#authorities) {
+      const code = await this.#authorityFault(authority, nowMs).catch(messageOf);
+      if (code !== undefined) faults.push({ authority, code });
+    }
+    return faults;
+  }
+
+  async #authorityFault(authority: X509Certificate, nowMs: number): Promise<string | undefined> {
+    if (nowMs >= authority.validToDate.getTime()) return 'CERT_HAS_EXPIRED';
+    if (nowMs < authority.validFromDate.getTime()) return 'CERT_NOT_YET_VALID';
+    const [own, keys] = [this.#keysOf(authority), newKeys()];
+    const fault = await this.#handshake(leafOf(authority, own, keys, nowMs), keys);
+    // A producer's own certificate may be in the file instead of its authority.
+    return fault === undefined || claimsAuthority(authority) ? fault : this.#faultOf([authority]);
+  }
+
+  #nextChangeMs(chain: readonly X509Certificate[], nowMs: number): number {
+    const changesMs = [...this.#changesMs, ...chain.map(({ validToDate }) => Number(validToDate))];
+    return Math.min(...changesMs.filter((atMs) => atMs > nowMs));
+  }
+
+  /** A resumed session has no certificates beside the `leaf`. */
+  async #faultOf([leaf, ...sent]: readonly X509Certificate[]): Promise<string | undefined> {
+    if (leaf === undefined) return 'no certificate';
+    const keys = this.#keys.get(spkiText(leaf)) ?? newKeys();
+    const copies = [this.#copyOf(leaf, keys, sent), ...sent.map((one) => this.#copyOf(one, this.#keysOf(one), sent))];
+    return this.#handshake(copies.join(''), keys);
+  }
+
+  #copyOf(certificate: X509Certificate, own: Keys, sent: readonly X509Certificate[] = []): string {
+    const issuer = [certificate, ...sent, ...this.#authorities].find(
+      (one) => certificate.checkIssued(one) && certificate.verify(one.publicKey),
     );
-    return Math.min(endMs, Math.max(0, ...chains));
+    const known = this.#copies.get(certificate.fingerprint256);
+    return known ?? certificateCopy(certificate, own, issuer ? this.#keysOf(issuer) : newKeys());
   }
 
-  #listUntilMs({ serialNumber }: X509Certificate, issuer: X509Certificate): number {
-    if (this.#lists.length === 0) return Number.POSITIVE_INFINITY;
-    const lists = this.#listsOf(issuer);
-    return lists.some(({ serials }) => serials.has(serialNumber)) ? 0 : latest(lists);
+  #keysOf(certificate: X509Certificate): Keys {
+    const id = spkiText(certificate);
+    const keys = this.#keys.get(id) ?? newKeys();
+    this.#keys.set(id, keys);
+    return keys;
   }
 
-  #listsOf({ publicKey }: X509Certificate): Revocations[] {
-    return this.#lists.filter(({ authority }) => authority.publicKey.equals(publicKey));
-  }
-
-  #hasChains(leaf: X509Certificate, earlier: ClientTrust, nowMs: number): boolean {
-    const chains = new Set([leaf]);
-    // A Set also visits the members that are added during the iteration.
-    for (const one of chains) for (const issuer of earlier.#issuersOf(one)) chains.add(issuer);
-    const members = [...chains];
-    if (!members.some((one) => earlier.#isRoot(one)))
-      return (
-        this.#fingerprints.size === earlier.#fingerprints.size && earlier.authorities.every((one) => this.#has(one))
-      );
-    const needed = members.filter((one) => isCurrent(one, nowMs) && (one !== leaf || earlier.#isRoot(leaf)));
-    return needed.every((one) => this.#has(one));
-  }
-
-  #has({ fingerprint256 }: X509Certificate): boolean {
-    return this.#fingerprints.has(fingerprint256);
-  }
-
-  #isRoot(certificate: X509Certificate): boolean {
-    return this.#has(certificate) && certificate.checkIssued(certificate);
-  }
-
-  #issuersOf(certificate: X509Certificate): X509Certificate[] {
-    return this.authorities.filter((one) => isIssuedBy(certificate, one));
+  /** One at a time, because the server does not tell to which client a connection belongs. */
+  #handshake(cert: string, { privateKey }: Keys): Promise<string | undefined> {
+    const key = privateKey.export({ type: 'pkcs8', format: 'pem' });
+    const verdicts = this.#handshakes.then(() => handshake(this.#server, { cert, key }));
+    this.#handshakes = verdicts;
+    return verdicts.then(({ ofClient }) => ofClient);
   }
 }
 
-const isCurrent = ({ validFromDate, validToDate }: X509Certificate, nowMs: number): boolean =>
-  validFromDate.getTime() <= nowMs && nowMs < validToDate.getTime();
+const spkiText = (certificate: X509Certificate): string => spki(certificate).toString('base64');
 
-const latest = (lists: readonly Revocations[]): number => Math.max(0, ...lists.map(({ nextUpdateMs }) => nextUpdateMs));
+/** Returns the certificate, and the others that the client sent. */
+function* chainOf(certificate: X509Certificate) {
+  for (let one: X509Certificate | undefined = certificate; one !== undefined; one = one.issuerCertificate) yield one;
+}
 
-// Fact: verifying a signature takes 0.1 ms. Choice: remember the results, also for the next material. Effect: a reload
-// with 10,000 open connections does not hold the event loop for a second.
-const verified = new Map<string, boolean>();
+/** Resolves with OpenSSL's fault of a server certificate. */
+export async function serverFault({ cert, key }: tls.SecureContextOptions): Promise<string | undefined> {
+  const { ofServer } = await handshake(tls.createServer({ cert, key }), { ca: cert, allowPartialTrustChain: true });
+  return ofServer === 'CERT_HAS_EXPIRED' ? undefined : ofServer;
+}
 
-/** False for an authority that issued itself, because its chain ends there. */
-function isIssuedBy(certificate: X509Certificate, issuer: X509Certificate): boolean {
-  if (certificate.fingerprint256 === issuer.fingerprint256) return false;
-  const pair = certificate.fingerprint256 + issuer.fingerprint256;
-  const known = verified.get(pair);
-  if (known !== undefined) return known;
-  if (verified.size >= PAIRS_MAX) verified.clear();
-  const isVerified = certificate.checkIssued(issuer) && certificate.verify(issuer.publicKey);
-  verified.set(pair, isVerified);
-  return isVerified;
+/** Connects in memory. Returns the faults that OpenSSL finds in both certificates. A failed handshake is in both. */
+async function handshake(server: tls.Server, options: tls.ConnectionOptions) {
+  const [near, far] = duplexPair();
+  const { promise: secured, resolve, reject } = Promise.withResolvers<tls.TLSSocket>();
+  server.once('secureConnection', resolve).once('tlsClientError', reject);
+  const checkServerIdentity = (): undefined => undefined;
+  const socket = tls.connect({ ...options, socket: near, rejectUnauthorized: false, checkServerIdentity });
+  // The client may fail first, and then the server waits.
+  socket.on('error', reject).once('close', () => reject(new Error('the connection closed')));
+  server.emit('connection', far);
+  try {
+    const accepted = await secured;
+    const faultOf = ({ authorized, authorizationError }: tls.TLSSocket): string | undefined =>
+      authorized ? undefined : String(authorizationError);
+    const both = { ofServer: faultOf(socket), ofClient: faultOf(accepted) };
+    accepted.destroy();
+    return both;
+  } catch (cause) {
+    const code = errno(cause);
+    return { ofServer: code, ofClient: code };
+  } finally {
+    server.off('secureConnection', resolve).off('tlsClientError', reject);
+    socket.destroy();
+  }
 }

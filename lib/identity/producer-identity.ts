@@ -1,7 +1,5 @@
 // The identity of a producer: the name and audience in its trusted client certificate.
 import type { X509Certificate } from 'node:crypto';
-import type { ClientCertificate } from '../http/connection.ts';
-import type { ClientTrust } from './client-trust.ts';
 import { comparableName } from '../process/producer-name.ts';
 
 /** Returns the URI name that a certificate for this audience contains. */
@@ -40,24 +38,8 @@ export const unauthenticated = (detail: string, untilMs = NEVER): Verdict => ({
   untilMs,
 });
 
-/**
- * Returns the client's identity, or the verdict that refuses the client. `accepted` is the trust material of the
- * handshake, or later material that keeps the connection.
- */
-export function clientIdentity(
-  client: ClientCertificate | undefined,
-  trust: ClientTrust,
-  accepted: ClientTrust,
-  nowMs: number,
-): ClientIdentity | Verdict {
-  if (client === undefined) return unauthenticated('a client certificate is required');
-  const { certificate, fault } = client;
-  if (fault !== undefined) return unauthenticated(`the client certificate is not accepted (${fault})`);
-  const untilMs = trust.untilMs(certificate, accepted, nowMs);
-  if (untilMs <= nowMs)
-    return unauthenticated(
-      'the client certificate is not accepted: it or one of its authorities has expired, or was revoked or replaced',
-    );
+/** Returns the identity in a certificate that is trusted until `untilMs`, or the verdict that refuses it. */
+export function clientIdentity(certificate: X509Certificate, untilMs: number): ClientIdentity | Verdict {
   const names = alternativeNames(certificate.subjectAltName ?? '');
   const producer = producerName(names, certificate);
   if (producer === undefined) return unauthenticated('the client certificate names no producer');

@@ -3,11 +3,13 @@
 // The trial shows whether OpenSSL can use a list. It does not show the original signature, because it signs a copy, and
 // OpenSSL verifies that only when a client connects. The signature is therefore verified here.
 import { constants, verify, type X509Certificate } from 'node:crypto';
-import type { Revocations } from './client-trust.ts';
 import { derOf, inside, signedParts, TAG, type Element } from './der.ts';
 
-export interface RevocationList extends Revocations {
+export interface RevocationList {
   readonly pem: string;
+  readonly authority: X509Certificate;
+  /** Infinity if the list never expires. */
+  readonly nextUpdateMs: number;
 }
 
 const AUTHORITY_KEY_IDENTIFIER = '2.5.29.35';
@@ -30,16 +32,14 @@ export function readRevocationList(pem: string, authorities: readonly X509Certif
   const [entries, extensions] = [TAG.sequence, 0xa0].map((tag) =>
     inside(fields.slice(lastTime + 1).find((field) => field.tag === tag)),
   );
-  const revoked = entries?.map(inside) ?? [];
   const unusable =
     unusableIn(extensions?.[0], AUTHORITY_KEY_IDENTIFIER) ??
-    revoked.map(([, , more]) => unusableIn(more)).find((name) => name !== undefined);
+    entries?.map((entry) => unusableIn(inside(entry)[2])).find((name) => name !== undefined);
   if (unusable !== undefined)
     throw new Error(`the list of ${nameOf(authority)} cannot be used because of its extension: ${unusable}`);
   return {
     pem,
     authority,
-    serials: new Set(revoked.map(([serial]) => serialOf(serial))),
     nextUpdateMs: nextUpdate === undefined ? Number.POSITIVE_INFINITY : timeOf(nextUpdate),
   };
 }
@@ -93,7 +93,3 @@ function timeOf({ tag, content }: Element): number {
   if (Number.isNaN(ms)) throw new Error('a list in it has a time that cannot be read');
   return ms;
 }
-
-/** Returns uppercase hexadecimal without leading zero bytes, the format that Node uses for serial numbers. */
-const serialOf = (serial: Element | undefined): string =>
-  (serial?.content.toString('hex') ?? '').toUpperCase().replace(/^(00)+(?=..)/, '');

@@ -5,9 +5,8 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { createSecureContext, type SecureContextOptions } from 'node:tls';
-import { ClientTrust } from './client-trust.ts';
-import { nameOf, readRevocationList } from './revocation-list.ts';
-import { trialFaults, type TrialFault } from './trial.ts';
+import { ClientTrust, serverFault, type AuthorityFault } from './client-trust.ts';
+import { nameOf, readRevocationList, type RevocationList } from './revocation-list.ts';
 import type { Clock } from '../process/clock.ts';
 import { errno } from '../process/env.ts';
 import { messageOf } from '../process/message-of.ts';
@@ -69,26 +68,33 @@ export async function loadTlsMaterial(files: TlsFiles, nowMs: number): Promise<T
   const lists = (listBlocks ?? []).map((pem) =>
     usable(files, 'clientCrl', () => readRevocationList(pem, authorities.certificates)),
   );
-  const trust = new ClientTrust(authorities.certificates, lists);
-  const faults = await trialFaults(context, trust.authorities, lists, nowMs).catch((cause: unknown) => {
-    throw refused(`${place(files, 'clientCa')}: it cannot be used (${messageOf(cause)})`);
-  });
-  const texts = faults.map((fault) => faultText(fault, files, trust.authorities));
+  const fault = await serverFault(context);
+  if (fault !== undefined) throw refused(`${place(files, 'cert')}: a client would refuse the certificate (${fault})`);
+  const trust = usable(files, 'clientCa', () => new ClientTrust(context, authorities.certificates, lists));
+  const faults = await trust.authorityFaults(nowMs);
+  const texts = faults.map((one) => faultText(one, files, authorities.certificates));
   const broken = faults.findIndex(({ code }) => !INTENDED.has(code));
   if (broken >= 0) throw refused(texts[broken] ?? '');
-  const listMs = trust.listExpiryMs(nowMs);
-  const noneLeft = faults.length === trust.authorities.length ? texts.join('\n') : undefined;
+  const listMs = listExpiryMs(lists, nowMs);
+  const noneLeft = faults.length === authorities.certificates.length ? texts.join('\n') : undefined;
   return {
     context,
     trust,
-    warnings: noneLeft === undefined ? [...texts, ...sharedNames(files, trust.authorities)] : [],
+    warnings: noneLeft === undefined ? [...texts, ...sharedNames(files, authorities.certificates)] : [],
     expired: earliest(own.certificates) < nowMs ? `${place(files, 'cert')}: it has expired` : noneLeft,
     expiry: [
       { file: 'cert', atMs: earliest(own.certificates) },
-      { file: 'client_ca', atMs: earliest(trust.authorities) },
+      { file: 'client_ca', atMs: earliest(authorities.certificates) },
       ...(listMs === Number.POSITIVE_INFINITY ? [] : [{ file: 'crl' as const, atMs: listMs }]),
     ],
   };
+}
+
+/** When the first of the lists expires. Of those of one authority, the latest is decisive. */
+function listExpiryMs(lists: readonly RevocationList[], nowMs: number): number {
+  const needed = lists.filter(({ authority }) => nowMs < authority.validToDate.getTime());
+  const byKey = Map.groupBy(needed, ({ authority }) => authority.publicKey.export({ type: 'spki', format: 'pem' }));
+  return Math.min(...[...byKey.values()].map((own) => Math.max(...own.map(({ nextUpdateMs }) => nextUpdateMs))));
 }
 
 const earliest = (list: readonly X509Certificate[]): number =>
@@ -140,8 +146,11 @@ function assertUsable(
   usable(files, crl === undefined ? 'clientCa' : 'clientCrl', () => createSecureContext({ ca, crl }));
 }
 
-function faultText({ authority, code }: TrialFault, files: TlsFiles, authorities: readonly X509Certificate[]): string {
-  if (authority === undefined) return `${place(files, 'cert')}: a client would refuse the certificate (${code})`;
+function faultText(
+  { authority, code }: AuthorityFault,
+  files: TlsFiles,
+  authorities: readonly X509Certificate[],
+): string {
   const ofList = code.includes('CRL');
   const advice = ofList ? 'list needs an authorityKeyIdentifier' : 'authority needs a subjectKeyIdentifier';
   const isShared = authorities.some(({ subject, raw }) => subject === authority.subject && raw !== authority.raw);

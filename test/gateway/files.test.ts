@@ -94,7 +94,7 @@ describe('the files of a running gateway', () => {
     const told: string[] = [];
     const users = {
       gateway: {
-        replaceTls: () => void told.push('tls'),
+        replaceTls: () => Promise.resolve(void told.push('tls')),
         replaceProducers: (rows: Producers) => void told.push(String(rows.rulesFor('shop').disabled)),
         forgetVerdicts: () => void told.push('forget'),
       },

@@ -38,7 +38,7 @@ describe('a gateway that runs', () => {
       const cert = pki.write('next.pem', issued.certificate);
       const key = pki.write('next-key.pem', issued.key);
       const material = await loadTlsMaterial({ ...files, cert, key }, SYSTEM.clock.epochMs());
-      gateway.replaceTls({
+      await gateway.replaceTls({
         ...material,
         expiry: [{ file: 'cert', atMs: SYSTEM.clock.epochMs() + 500_000 }],
       });
@@ -61,14 +61,14 @@ describe('a gateway that runs', () => {
       assert.equal((await askRaw(known, postText(event('a')))).status, 202);
       const { authority } = await Pki.create();
       const clientCa = pki.write('other-ca.pem', authority.certificate);
-      gateway.replaceTls(await loadTlsMaterial({ ...files, clientCa }, SYSTEM.clock.epochMs()));
+      await gateway.replaceTls(await loadTlsMaterial({ ...files, clientCa }, SYSTEM.clock.epochMs()));
       await known.untilClosed();
       const [warning, ...more] = lines.filter(({ level }) => level === 'warn');
       assert.deepEqual([warning?.['connections'], warning?.['addresses'], more], [1, ['127.0.0.1'], []]);
       assert.equal((await askRaw(stranger, requestText('GET /health/live'))).status, 200);
       assert.equal((await clientOf(port, shop).post(event('b'))).status, 401);
       const again = lines.length;
-      gateway.replaceTls(await loadTlsMaterial(files, SYSTEM.clock.epochMs()));
+      await gateway.replaceTls(await loadTlsMaterial(files, SYSTEM.clock.epochMs()));
       assert.equal(lines.slice(again).filter(({ level }) => level === 'warn').length, 0, 'nobody was closed');
     });
   });

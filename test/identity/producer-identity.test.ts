@@ -2,7 +2,6 @@ import assert from 'node:assert/strict';
 import { X509Certificate } from 'node:crypto';
 import { describe, it } from 'node:test';
 import { CertificateAuthority, type IssueOptions } from '../support/certificate-authority.ts';
-import { ClientTrust } from '../../lib/identity/client-trust.ts';
 import {
   audienceUri,
   clientIdentity,
@@ -12,14 +11,13 @@ import {
 
 const AUDIENCE = audienceUri('ingest-gateway');
 const authority = new CertificateAuthority('test authority');
-const trust = new ClientTrust([new X509Certificate(authority.certificate)], []);
 
 async function issued(options: Partial<IssueOptions>): Promise<X509Certificate> {
   return new X509Certificate((await authority.issue({ commonName: 'common', ...options })).certificate);
 }
 
 async function identityOf(options: Partial<IssueOptions>): Promise<ClientIdentity> {
-  const identity = clientIdentity({ certificate: await issued(options), fault: undefined }, trust, trust, Date.now());
+  const identity = clientIdentity(await issued(options), Date.now());
   assert.ok(!('kind' in identity), JSON.stringify(identity));
   return identity;
 }
@@ -77,21 +75,7 @@ describe('the producer is', () => {
 });
 
 describe('a client is unauthenticated', () => {
-  const refused = (certificate: X509Certificate, fault?: string, now = trust): unknown =>
-    clientIdentity({ certificate, fault }, now, trust, Date.now());
-
-  it('without a certificate, with one refused in the handshake, and if its authority was removed', async () => {
-    const certificate = await issued({ uris: ['urn:a', AUDIENCE] });
-    for (const [verdict, detail] of [
-      [clientIdentity(undefined, trust, trust, Date.now()), 'a client certificate is required'],
-      [refused(certificate, 'CERT_REVOKED'), 'the client certificate is not accepted (CERT_REVOKED)'],
-      [
-        refused(certificate, undefined, new ClientTrust([], [])),
-        'the client certificate is not accepted: it or one of its authorities has expired, or was revoked or replaced',
-      ],
-    ] as const)
-      assert.deepEqual(verdict, unauthenticated(detail));
-  });
+  const refused = (certificate: X509Certificate): unknown => clientIdentity(certificate, Date.now());
 
   it('if its DNS name or common name contains a colon or a slash, or if it has no name or no subject', async () => {
     for (const options of [

@@ -5,7 +5,7 @@ import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { describe, it } from 'node:test';
 import { loadTlsMaterial, type TlsFiles } from '../../lib/identity/tls-material.ts';
 import { environment, GATEWAY } from '../support/gateway.ts';
-import { handshakeFault } from '../support/handshake.ts';
+import { handshake } from '../support/handshake.ts';
 import { OpenSsl } from '../support/openssl.ts';
 
 const made = new OpenSsl();
@@ -33,7 +33,7 @@ async function assertAccepted(given: TlsFiles, ...producers: readonly string[]):
   const trusting = context as { cert: string; key: string; ca: string; crl?: string[] };
   for (const name of producers) {
     const client = { cert: made.text(`${name}.pem`), key: made.text(`${name}.key`) };
-    assert.equal(await handshakeFault(client, trusting), undefined, name);
+    assert.equal((await handshake(client, trusting)).fault, undefined, name);
   }
   return warnings;
 }
@@ -101,8 +101,8 @@ describe('a revocation list is used, and belongs to its authority only, if it is
       const given = files(authorities, lists);
       await assertAccepted(given, 'good');
       const { trust } = await loadTlsMaterial(given, Date.now());
-      const untilMs = (name: string) => trust.untilMs(new X509Certificate(made.text(`${name}.pem`)), trust, Date.now());
-      assert.deepEqual([untilMs('good') > Date.now(), untilMs('gone')], [true, 0]);
+      const untilMs = (name: string) => trust.untilMs(new X509Certificate(made.text(`${name}.pem`)), Date.now());
+      assert.deepEqual([(await untilMs('good')) > Date.now(), await untilMs('gone')], [true, 0]);
       await assertRefused(files(namesake, lists), 'CLIENT_CRL', 'signed by no certificate');
     });
 });

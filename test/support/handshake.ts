@@ -1,4 +1,5 @@
 // OpenSSL's verdict on a client certificate, from a real handshake within this process.
+import type { X509Certificate } from 'node:crypto';
 import { once } from 'node:events';
 import { duplexPair } from 'node:stream';
 import { connect, createServer, type TLSSocket } from 'node:tls';
@@ -8,11 +9,11 @@ export interface Presented {
   readonly key: string;
 }
 
-/** Returns undefined if the server, which trusts `ca`, accepts the certificate, and the reason otherwise. */
-export async function handshakeFault(
+/** Returns the certificate that arrived, and why a server that trusts `ca` refuses it; `undefined` if it does not. */
+export async function handshake(
   client: Presented,
   trusting: Presented & { readonly ca: string; readonly crl?: string[] },
-): Promise<string | undefined> {
+): Promise<{ readonly fault: string | undefined; readonly certificate: X509Certificate | undefined }> {
   const [near, far] = duplexPair();
   const server = createServer({ ...trusting, requestCert: true, rejectUnauthorized: false });
   const secured = once(server, 'secureConnection') as Promise<[TLSSocket]>;
@@ -21,8 +22,9 @@ export async function handshakeFault(
   try {
     const [accepted] = await secured;
     const fault = accepted.authorized ? undefined : String(accepted.authorizationError);
+    const certificate = accepted.getPeerX509Certificate();
     accepted.destroy();
-    return fault;
+    return { fault, certificate };
   } finally {
     connected.destroy();
   }
