@@ -18,9 +18,9 @@ const PAGE = 500;
 export async function listRows(session: Session, filter: QuarantineFilter, limit: number): Promise<boolean> {
   const { stopped, tell } = session;
   const rows: QuarantineRow[] = [];
-  for await (const page of session.warehouse.quarantineList(filter, limit + 1)) {
+  for await (const page of session.warehouse.quarantineList(filter)) {
     rows.push(...page);
-    if (stopped.aborted) break;
+    if (stopped.aborted || rows.length > limit) break;
   }
   const shown = rows.slice(0, limit);
   if (shown.length === 0) return noRows(session, []);

@@ -3,8 +3,9 @@
 //
 // Invariants: the result is one JSON object. `data` holds the exact bytes of a JSON body; any other body becomes
 // `data_base64`. A body becomes part of the object only if it is valid JSON by itself, so it cannot add members.
-// parseEvent checks `id` and `type` of the result.
+// parseEvent checks the result.
 import { isUtf8 } from 'node:buffer';
+import { namesIn } from './erased.ts';
 import type { EventFault } from './errors.ts';
 import { detailOf, isEventId, NAME_CHARACTERS_MAX, type InvalidEvent, type ValidEvent } from './event.ts';
 
@@ -35,12 +36,8 @@ export function structuredEvent(
 ): { readonly valid: true; readonly body: Buffer } | InvalidEvent {
   const faults: EventFault[] = [];
   const attributes = attributesOf(fields, faults);
-  for (const name of REQUIRED) {
+  for (const name of REQUIRED)
     if (!attributes.has(name)) faults.push({ path: `/${name}`, message: `must be sent as header field ce-${name}` });
-  }
-  const version = attributes.get('specversion');
-  if (version !== undefined && version !== '1.0') faults.push({ path: '/specversion', message: 'must be 1.0' });
-  if (attributes.get('source') === '') faults.push({ path: '/source', message: 'must not be empty' });
   const data = dataMember(contentType, body);
   if (typeof data !== 'string') faults.push(data);
   if (faults.length > 0 || typeof data !== 'string') return { valid: false, detail: detailOf(faults), errors: faults };
@@ -83,9 +80,7 @@ function isTime(value: unknown): boolean {
 }
 
 export function typeAdvice(body: Buffer): string | undefined {
-  const value = jsonValue(body);
-  const type = typeof value === 'object' && value !== null && 'type' in value ? value.type : undefined;
-  if (typeof type !== 'string' || !/[/:]/.test(type)) return undefined;
+  if (!isUtf8(body) || !/[/:]/.test(namesIn(body).type ?? '')) return undefined;
   return (
     'CloudEvents allows "/" and ":" in a type, this service takes dotted words only, ' +
     'such as com.example.order.placed'
@@ -136,7 +131,7 @@ function attributeValue(raw: string): string | undefined {
 /** Returns `,"data":…`, `,"data_base64":…`, '' for an empty body, or a fault. */
 function dataMember(contentType: string | undefined, body: Buffer): string | EventFault {
   if (body.length === 0) return '';
-  const isJson = jsonValue(body) !== undefined;
+  const isJson = isJsonText(body);
   // Without a content type, a body that is valid JSON is treated as JSON (JSON event format, section 3.1).
   if (contentType === undefined ? !isJson : !JSON_MEDIA_TYPE.test(contentType))
     return `,"data_base64":"${body.toString('base64')}"`;
@@ -144,11 +139,11 @@ function dataMember(contentType: string | undefined, body: Buffer): string | Eve
   return { path: '/data', message: `must be JSON in UTF-8, as the content type ${contentType} says` };
 }
 
-function jsonValue(body: Buffer): unknown {
-  if (!isUtf8(body)) return undefined;
+function isJsonText(body: Buffer): boolean {
   try {
-    return JSON.parse(body.toString('utf8'));
+    JSON.parse(body.toString('utf8'));
+    return isUtf8(body);
   } catch {
-    return undefined;
+    return false;
   }
 }

@@ -24,16 +24,12 @@ const END_BYTES = Buffer.from(ENDING);
 
 /** Returns `id` and `type` if `body` is a JSON object that has them as strings. Never throws. */
 export function namesIn(body: Buffer): { readonly id: string | undefined; readonly type: string | undefined } {
-  const none = { id: undefined, type: undefined };
+  let value: unknown;
   try {
-    const value: unknown = JSON.parse(body.toString('utf8'));
-    if (typeof value !== 'object' || value === null) return none;
-    const text = (name: string): string | undefined => {
-      const member = (value as Record<string, unknown>)[name];
-      return typeof member === 'string' ? member : undefined;
-    };
-    return { id: text('id'), type: text('type') };
+    value = JSON.parse(body.toString('utf8'));
   } catch {
-    return none;
+    // Other writers may add entries with any body.
   }
+  const { id, type } = Object(value) as Readonly<Record<string, unknown>>;
+  return { id: typeof id === 'string' ? id : undefined, type: typeof type === 'string' ? type : undefined };
 }

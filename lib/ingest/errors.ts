@@ -46,31 +46,20 @@ export interface EventFault {
 /** Default of the Retry-After header (RFC 9110, section 10.2.3). */
 const RETRY_AFTER_S = 1;
 
-interface ProblemExtras {
-  readonly errors?: readonly EventFault[];
-  readonly headers?: readonly string[];
-  readonly retryAfterS?: number;
-}
-
 /** Returns a refusal as problem details (RFC 9457). `detail` is public. */
-export function problem(refusal: Refusal, detail: string, more: ProblemExtras = {}) {
+export function problem(
+  refusal: Refusal,
+  detail: string,
+  more: { errors?: readonly EventFault[]; headers?: readonly string[]; retryAfterS?: number } = {},
+) {
   const { status, code, retryable, title } = CATALOGUE[refusal];
   const { errors, headers, retryAfterS = status === 429 || status === 503 ? RETRY_AFTER_S : undefined } = more;
-  const body = {
-    type: problemType(code),
-    title,
-    status,
-    detail,
-    code,
-    retryable,
-    ...(errors === undefined ? {} : { errors }),
-  };
   const all = retryAfterS === undefined ? headers : ['Retry-After', String(retryAfterS), ...(headers ?? [])];
   return {
     refusal,
     status,
     contentType: 'application/problem+json',
-    body: JSON.stringify(body),
+    body: JSON.stringify({ type: problemType(code), title, status, detail, code, retryable, errors }),
     ...(all === undefined ? {} : { headers: all }),
   };
 }

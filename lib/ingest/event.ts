@@ -110,9 +110,7 @@ export function detailOf([first, ...more]: readonly EventFault[]): string {
 const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
-function fault(message: string): InvalidEvent {
-  return { valid: false, detail: message, errors: [{ path: '', message }] };
-}
+const fault = (message: string): InvalidEvent => ({ valid: false, detail: message, errors: [{ path: '', message }] });
 
 function faultsOf(value: unknown): EventFault[] {
   const paths = new Set(Array.from(envelope.Errors(value), ({ path }) => path));
@@ -127,26 +125,8 @@ function faultsOf(value: unknown): EventFault[] {
 function notJson(text: string, cause: unknown): string {
   if (text === '') return 'the body is empty';
   const { message } = cause as SyntaxError;
-  const located = /^[^"]* at position \d+/.exec(message)?.[0];
-  if (located !== undefined) return `the body is not JSON: ${located}`;
   if (message.startsWith('Unexpected end')) return `the body is not JSON: ${message} at position ${text.length}`;
-  const position = text.length <= LOCATED_LENGTH_MAX ? ` at position ${unexpectedToken(text)}` : '';
-  return `the body is not JSON: Unexpected token in JSON${position}`;
-}
-
-/** For a text of this length, unexpectedToken parses up to 12 prefixes, 48 KiB in all. */
-const LOCATED_LENGTH_MAX = 4_096;
-
-/** V8 reports no position for an unexpected token. The token ends the shortest prefix with this fault. */
-function unexpectedToken(text: string, sound = 0, faulty = text.length): number {
-  if (faulty - sound <= 1) return sound;
-  const middle = (sound + faulty) >> 1;
-  try {
-    JSON.parse(text.slice(0, middle));
-  } catch (cause) {
-    if ((cause as SyntaxError).message.startsWith('Unexpected token')) return unexpectedToken(text, sound, middle);
-  }
-  return unexpectedToken(text, middle, faulty);
+  return `the body is not JSON: ${/^[^"]* at position \d+/.exec(message)?.[0] ?? 'Unexpected token in JSON'}`;
 }
 
 // JSON.parse accepts 200,000 levels of nesting, which later code may not survive, and silently keeps the last of two
@@ -167,16 +147,10 @@ function isTwice(text: string, name: string): boolean {
   return first !== -1 && text.includes(name, first + name.length);
 }
 
-/** `repeated` is `id` or `type` if the outer object has it twice. */
-interface Structure {
-  readonly deepest: number;
-  readonly repeated: string | undefined;
-}
+const PLAIN = { deepest: 0, repeated: undefined };
 
-const PLAIN: Structure = { deepest: 0, repeated: undefined };
-
-/** `text` must be valid JSON. */
-function structureOf(text: string): Structure {
+/** `text` must be valid JSON. `repeated` is `id` or `type` if the outer object has it twice. */
+function structureOf(text: string): { readonly deepest: number; readonly repeated: string | undefined } {
   const seen = new Set<string>();
   let [depth, deepest] = [0, 0];
   let repeated: string | undefined;

@@ -2,6 +2,7 @@
 // call. Repeating that call is safe.
 import { partitionOf } from './partition.ts';
 import type { EntryName } from './queue.ts';
+import type { QuarantineBody } from './warehouse-admin.ts';
 
 export class QueueFailed extends Error {
   override readonly name = 'QueueFailed';
@@ -28,13 +29,6 @@ export interface PartitionStatus {
   readonly unavailable: string | undefined;
 }
 
-/** A connected replica of a server. */
-export interface CopyStatus {
-  readonly address: string;
-  readonly state: string;
-  readonly lagSeconds: number;
-}
-
 export interface ServerStatus {
   readonly name: string;
   readonly partitions: readonly string[];
@@ -45,7 +39,8 @@ export interface ServerStatus {
   /** Unset if the server does not report it. */
   readonly role: string | undefined;
   readonly port: number | undefined;
-  readonly copies: readonly CopyStatus[];
+  /** The connected replicas. */
+  readonly copies: readonly { readonly address: string; readonly state: string; readonly lagSeconds: number }[];
 }
 
 export interface QueuedCopy extends EntryName {
@@ -57,14 +52,9 @@ export interface QueuedCopy extends EntryName {
   readonly replayOf: string | undefined;
 }
 
-export interface Replay {
+export type Replay = Pick<QuarantineBody, 'id' | 'traceparent' | 'producer' | 'body' | 'acceptedAtMs'> & {
   readonly replayOf: string;
-  readonly id: string | undefined;
-  readonly traceparent: string | undefined;
-  readonly producer: string;
-  readonly body: Buffer;
-  readonly acceptedAtMs: number;
-}
+};
 
 export interface Replayed {
   readonly entry: string;
@@ -74,23 +64,15 @@ export interface Replayed {
 /** The state of an entry for the group `warehouse`. `gone` means deleted and not pending. */
 export type EntryState = 'unread' | 'held' | 'done' | 'gone';
 
-/** The result of erasing an entry. `held` means that a live consumer has it and will acknowledge it soon. */
+/** `held` means that a live consumer has the entry and will acknowledge it soon. */
 export type Erasure = 'erased' | 'held' | 'gone';
 
-export interface StateEntry extends QueuedCopy {
-  readonly state: EntryState;
-}
+export type StateEntry = QueuedCopy & { readonly state: EntryState };
 
 /** `full` means that a limit was reached. */
 export interface EntryPage {
   readonly entries: readonly StateEntry[];
   readonly full: boolean;
-}
-
-/** An erasure, with its time in Unix milliseconds. */
-export interface ErasureNote {
-  readonly id: string;
-  readonly atMs: number;
 }
 
 /** `run` identifies the server process, so streams on one server have the same value. */
@@ -123,8 +105,8 @@ export interface QueuedStream {
   /** Replaces an entry with one that has another body. The id stays taken. */
   erase(copy: QueuedCopy, id: string, body: string): Promise<Erasure>;
   /** Returns up to a page of noted erasures, the newest first. `from` is the number of those to skip. */
-  erasures(from: number): Promise<readonly ErasureNote[]>;
-  /** Makes acknowledged entries pending again, so that consumers land them. Returns the states after that. */
+  erasures(from: number): Promise<readonly { readonly id: string; readonly atMs: number }[]>;
+  /** Makes acknowledged entries pending again. Returns the states after that. */
   landAgain(entries: readonly EntryName[]): Promise<readonly EntryState[]>;
   close(): Promise<void>;
 }

@@ -35,27 +35,22 @@ export interface Submission {
   settle(outcome: Outcome): void;
 }
 
-interface QueuedEvent {
-  readonly body: Buffer;
-  readonly acceptedAtMs: number;
-  readonly traceparent: string | undefined;
-}
-
 /** Another producer's id is `unknown`, so callers learn nothing about other producers' events. */
 export type QueueLookup =
-  | { readonly kind: 'found'; readonly event: QueuedEvent }
-  | { readonly kind: 'unknown' }
-  | { readonly kind: 'unavailable' };
+  | {
+      readonly kind: 'found';
+      readonly event: {
+        readonly body: Buffer;
+        readonly acceptedAtMs: number;
+        readonly traceparent: string | undefined;
+      };
+    }
+  | { readonly kind: 'unknown' | 'unavailable' };
 
 export type QueueState = { readonly available: true } | { readonly available: false; readonly reason: string };
 
-export const NOT_ASKED = 'not asked yet';
-
 export interface Queue {
-  /**
-   * Enqueues one event and records its id in one atomic step. Submissions in the same turn of the event loop may
-   * share a call, but none waits for a timer.
-   */
+  /** Enqueues one event and records its id in one atomic step. No submission waits for a timer. */
   submit(submission: Submission): void;
   find(id: string, producer: string): Promise<QueueLookup>;
   /** Returns the result of the last probe. A queue with partitions is available if at least one of them is. */
@@ -108,18 +103,15 @@ export interface QueueReport {
 
 /** One member of the consumer group `warehouse`, also called a replica. Every method has a time limit. */
 export interface QueueReader {
-  /** The number of replicas with a recent heartbeat, including this one; 0 until it has registered. */
+  /** Replicas with a recent heartbeat, including this one; 0 until it has registered. */
   readonly replicas: number;
   /** True for one of the replicas with a recent heartbeat, and until this one has registered. */
   readonly isFirst: boolean;
   /** The longest body that any gateway accepts, in bytes, if known. */
   readonly bodyBytesMax: number | undefined;
-  /**
-   * Registers this process as a replica until `close`. Resolves with false if `replicasMax` others have sent a
-   * heartbeat within REPLICA_LEASE_MS. Atomic.
-   */
+  /** Registers this process until `close`. Resolves with false if `replicasMax` others have a recent heartbeat. */
   register(replicasMax: number): Promise<boolean>;
-  /** Joins the group. Resolves with true if the group was missing and was created at the beginning of the queue. */
+  /** Resolves with true if the group was missing and was created at the beginning of the queue. */
   join(): Promise<boolean>;
   /**
    * Returns up to `max` entries: first those that another member has held for at least `idleMs`, then new ones. If the
@@ -130,8 +122,8 @@ export interface QueueReader {
   /** Returns how many entries were still pending. Another member may have claimed and acknowledged the rest. */
   acknowledge(entries: readonly EntryName[]): Promise<number>;
   /**
-   * Returns the ids of events that an operator erased after they were accepted. They land without their bodies. The
-   * answer may be as old as `ageMsMax`, but not older than the read that returned the events.
+   * Returns the ids of events that an operator erased after they were accepted. The answer may be as old as `ageMsMax`,
+   * but not older than the read that returned the events.
    */
   erased(events: readonly AcceptedEvent[], ageMsMax?: number): Promise<ReadonlySet<string>>;
   state(): QueueState;

@@ -1,27 +1,19 @@
 // The warehouse port of ingest-admin. Every method rejects with WarehouseFailed if the warehouse is unavailable or
 // its tables are missing, because only the consumer creates and migrates tables. warehouse.ts describes the tables.
-import type { LandingEvent, PruneCursor, Pruned, Pruning } from './warehouse.ts';
+import type { LandingEvent, PruneCursor, Pruned, Pruning, QuarantinedEntry } from './warehouse.ts';
 
 export class WarehouseFailed extends Error {
   override readonly name = 'WarehouseFailed';
 }
 
-export interface LandedRow {
-  readonly id: string;
-  readonly type: string;
-  readonly producer: string;
-  readonly acceptedAtMs: number;
+export interface LandedRow extends Omit<LandingEvent, 'body' | 'traceparent'> {
   readonly landedAtMs: number;
   readonly body: string;
 }
 
-export interface QuarantineRow {
-  readonly entry: string;
+export interface QuarantineRow extends Pick<QuarantinedEntry, 'entry' | 'producer' | 'reason' | 'acceptedAtMs'> {
   readonly id: string | undefined;
   readonly traceparent: string | undefined;
-  readonly producer: string;
-  readonly reason: string;
-  readonly acceptedAtMs: number;
   readonly quarantinedAtMs: number;
   readonly bodyBytes: number;
 }
@@ -54,10 +46,7 @@ interface AuditRecord {
 }
 
 /** A row of `events`, without its body. */
-export interface RowDigest {
-  readonly id: string;
-  readonly producer: string;
-  readonly acceptedAtMs: number;
+export interface RowDigest extends Pick<LandingEvent, 'id' | 'producer' | 'acceptedAtMs'> {
   /** The SHA-256 of the body, in hexadecimal. */
   readonly digest: string;
   readonly erased: boolean;
@@ -74,8 +63,8 @@ export interface WarehouseAdmin {
   landedSince(type: string, sinceMs: number): AsyncIterable<readonly Pick<LandedRow, 'id' | 'body'>[]>;
   quarantineOf(id: string): Promise<readonly QuarantineBody[]>;
   quarantineRow(entry: string): Promise<QuarantineBody | undefined>;
-  /** Yields pages of rows, newest first, with at most `limit` rows in total. */
-  quarantineList(filter: QuarantineFilter, limit: number): AsyncIterable<readonly QuarantineRow[]>;
+  /** Yields pages of rows, newest first. */
+  quarantineList(filter: QuarantineFilter): AsyncIterable<readonly QuarantineRow[]>;
   quarantinedIds(ids: readonly string[]): Promise<ReadonlySet<string>>;
   quarantineCount(filter: QuarantineFilter): Promise<number>;
   quarantineNames(filter: QuarantineFilter, after: string, limit: number): Promise<readonly string[]>;
@@ -96,10 +85,7 @@ export interface WarehouseAdmin {
   eraseTraces(): Promise<string | undefined>;
   audit(record: AuditRecord): Promise<void>;
   /** Yields the records of erased ids, or of the names of dropped quarantine rows, since a time, oldest first. */
-  removals(
-    command: 'erase' | 'dropped',
-    sinceMs: number,
-  ): AsyncIterable<{ readonly names: readonly string[]; readonly atMs: number }>;
+  removals(command: 'erase' | 'dropped', sinceMs: number): AsyncIterable<{ names: readonly string[]; atMs: number }>;
   close(): Promise<void>;
 }
 

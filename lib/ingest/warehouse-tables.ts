@@ -57,11 +57,8 @@ function landedRows({ rows, change, code, estimate, shown, exact, time, isIn, di
       const found = await rows(
         `SELECT ${code} AS code, count(*) AS rows FROM events_quarantine GROUP BY 1 ORDER BY 2 DESC, 1`,
       );
-      return {
-        events,
-        estimated,
-        quarantine: found.map((row) => ({ code: String(row['code']), rows: Number(row['rows']) })),
-      };
+      const quarantine = found.map((row) => ({ code: String(row['code']), rows: Number(row['rows']) }));
+      return { events, estimated, quarantine };
     },
     async landed(id) {
       const times = `${shown('accepted_at')} AS "acceptedAtMs", ${shown('landed_at')} AS "landedAtMs"`;
@@ -105,8 +102,7 @@ function quarantineRows({ rows, change, code, shown, exact, time, afterAllTimes,
     quarantineOf: (id) => bodies('id = $1 ORDER BY quarantined_at', id),
     quarantineRow: async (entry) => (await bodies('entry = $1', entry))[0],
 
-    async *quarantineList(filter, limit) {
-      let left = limit;
+    async *quarantineList(filter) {
       const next = (...after: readonly string[]): Promise<readonly SqlRow[]> => {
         const values: SqlValue[] = [...after];
         const sql = `SELECT ${ABOUT}, entry AS key, ${exact('quarantined_at')} AS at FROM events_quarantine
@@ -114,11 +110,8 @@ function quarantineRows({ rows, change, code, shown, exact, time, afterAllTimes,
           ORDER BY quarantined_at DESC, entry DESC LIMIT ${PAGE}`;
         return rows(sql, ...values);
       };
-      for await (const page of paged(afterAllTimes, PAGE, next)) {
-        yield page.slice(0, left).map(({ at: _, key: _key, ...row }) => rowOf(row));
-        left -= page.length;
-        if (left <= 0) return;
-      }
+      for await (const page of paged(afterAllTimes, PAGE, next))
+        yield page.map(({ at: _, key: _key, ...row }) => rowOf(row));
     },
     async quarantinedIds(ids) {
       const found = await rows(`SELECT id FROM events_quarantine WHERE ${isIn('id', '$1')}`, JSON.stringify(ids));

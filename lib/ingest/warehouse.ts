@@ -7,6 +7,7 @@
 //   ingest_audit(id primary key, at, actor, command, what, changed)
 import { createHash } from 'node:crypto';
 import { isErased } from './erased.ts';
+import type { Delivery } from './queue.ts';
 
 /** A valid event to land. `body` is stored unchanged. Times are Unix milliseconds, 0 to TIME_MS_MAX. */
 export interface LandingEvent {
@@ -32,37 +33,28 @@ export const TIME_MS_MAX = 8.64e15;
 export type LandingOutcome = 'landed' | RepeatOutcome;
 type RepeatOutcome = 'duplicate' | 'reused' | 'conflict';
 
-/** The warehouse compares an event with the row of its id, so no body leaves it. An erased body is `same`. */
+/** The warehouse compares an event with the row of its id, so no body leaves it. */
 export interface ComparedRow {
   readonly own: boolean;
   readonly same: boolean;
 }
 
 /** An erased body equals any body, because an entry may be read again while its event is being erased. */
-export function repeatOutcome(body: Buffer, { own, same }: ComparedRow): RepeatOutcome {
-  if (!own) return 'conflict';
-  return same || isErased(body) ? 'duplicate' : 'reused';
-}
+export const repeatOutcome = (body: Buffer, { own, same }: ComparedRow): RepeatOutcome =>
+  !own ? 'conflict' : same || isErased(body) ? 'duplicate' : 'reused';
 
 /** SQL for the erased body of a row. `id` is a parameter that holds a JSON string. A type needs no escaping. */
 export const erasedBodySql = (id: string, type: string): string =>
   `'{"id":' || ${id} || ',"type":"' || ${type} || '","erased":true}'`;
 
 /** An entry that cannot land. `id` is unset if it could not be read. */
-export interface QuarantinedEntry {
+export interface QuarantinedEntry extends Omit<LandingEvent, 'id' | 'type'> {
   readonly entry: string;
   readonly id?: string;
-  readonly producer: string;
   readonly reason: string;
-  readonly acceptedAtMs: number;
-  readonly body: Buffer;
-  readonly traceparent?: string | undefined;
 }
 
-export interface QuarantinedEvent {
-  readonly source: string;
-  readonly entry: string;
-  readonly producer: string | undefined;
+export interface QuarantinedEvent extends Pick<Delivery, 'source' | 'entry' | 'producer'> {
   readonly id?: string | undefined;
   readonly body: Buffer;
 }
@@ -80,33 +72,20 @@ export function quarantineRowName({ source, entry, producer = '', id, body }: Qu
 }
 
 /** Encodes a NUL, which a text column cannot hold, as `\0`, and doubles backslashes. Used only for the quarantine. */
-export function storableText(name: string): string {
-  return name.replaceAll('\\', '\\\\').replaceAll('\0', '\\0');
-}
+export const storableText = (name: string): string => name.replaceAll('\\', '\\\\').replaceAll('\0', '\\0');
 
-export function originalText(stored: string): string {
-  return stored.replaceAll(/\\([\\0])/g, (_, kept: string) => (kept === '0' ? '\0' : kept));
+export const originalText = (stored: string): string =>
+  stored.replaceAll(/\\([\\0])/g, (_, kept: string) => (kept === '0' ? '\0' : kept));
+
+interface FoundEvent {
+  readonly acceptedAtMs: number;
+  readonly traceparent: string | undefined;
 }
 
 export type WarehouseLookup =
-  | {
-      readonly kind: 'landed';
-      readonly text: string;
-      readonly type: string;
-      readonly acceptedAtMs: number;
-      readonly landedAtMs: number;
-      readonly traceparent: string | undefined;
-    }
-  | {
-      readonly kind: 'rejected';
-      readonly body: Buffer;
-      readonly reason: string;
-      readonly acceptedAtMs: number;
-      readonly rejectedAtMs: number;
-      readonly traceparent: string | undefined;
-    }
-  | { readonly kind: 'unknown' }
-  | { readonly kind: 'unavailable' };
+  | (FoundEvent & { readonly kind: 'landed'; text: string; type: string; landedAtMs: number })
+  | (FoundEvent & { readonly kind: 'rejected'; body: Buffer; reason: string; rejectedAtMs: number })
+  | { readonly kind: 'unknown' | 'unavailable' };
 
 /** Selects rows of `table` that landed, or were quarantined, before `beforeMs` (Unix time). */
 export interface Pruning {
@@ -140,14 +119,13 @@ export interface Column {
 }
 
 const SHARED_COLUMNS = ['id', 'producer', 'accepted_at', 'body', 'traceparent'];
-const EVENT_COLUMNS = [...SHARED_COLUMNS, 'type', 'landed_at'];
-const QUARANTINE_COLUMNS = [...SHARED_COLUMNS, 'entry', 'reason', 'quarantined_at'];
+const COLUMNS = {
+  events: [...SHARED_COLUMNS, 'type', 'landed_at'],
+  events_quarantine: [...SHARED_COLUMNS, 'entry', 'reason', 'quarantined_at'],
+};
 
 export function unfitness(columns: readonly Column[]): string | undefined {
-  for (const [table, known] of [
-    ['events', EVENT_COLUMNS],
-    ['events_quarantine', QUARANTINE_COLUMNS],
-  ] as const) {
+  for (const [table, known] of Object.entries(COLUMNS)) {
     const found = columns.filter((column) => column.table === table);
     const lacks = known.find((name) => !found.some((column) => column.name === name));
     if (lacks !== undefined) return `${table} has no column ${lacks}`;
@@ -167,7 +145,7 @@ export class BatchTooSlow extends Error {
   override readonly name = 'BatchTooSlow';
 }
 
-/** The database, schema, role, password, rights or encoding is wrong, so retrying helps only after a change. */
+/** The database, schema, role, password, rights or encoding is wrong. */
 export class WarehouseMisconfigured extends Error {
   override readonly name = 'WarehouseMisconfigured';
 }

@@ -15,17 +15,10 @@ const served = async (registry: { metrics(): Promise<string> }): Promise<readonl
   [...(await registry.metrics()).matchAll(/^# HELP (ingest_\w+)/gm)].map(([, name = '']) => name).sort();
 
 describe('deploy/operate.md', () => {
-  it('lists the metrics of the gateway', async () => {
-    assert.deepEqual(
-      namesIn(section('### Metrics of the gateway')),
-      await served(gatewayMetrics(SYSTEM.clock).registry),
-    );
-  });
-
-  it('lists the metrics of the consumer', async () => {
-    assert.deepEqual(
-      namesIn(section('### Metrics of the consumer')),
-      await served(consumerMetrics([], SYSTEM.clock).registry),
-    );
-  });
+  for (const [program, { registry }] of Object.entries({
+    gateway: gatewayMetrics(SYSTEM.clock),
+    consumer: consumerMetrics([], SYSTEM.clock),
+  }))
+    it(`lists the metrics of the ${program}`, async () =>
+      assert.deepEqual(namesIn(section(`### Metrics of the ${program}`)), await served(registry)));
 });

@@ -29,6 +29,11 @@ export function describeQueueReader(name: string, start: () => Promise<QueueUnde
       readers.push(reader);
       return reader;
     };
+    const putMany = async (count: number): Promise<string[]> => {
+      const entries: string[] = [];
+      while (entries.length < count) entries.push(await queue.put({ producer: 'shop', body: String(entries.length) }));
+      return entries;
+    };
     before(async () => {
       queue = await start();
     });
@@ -72,20 +77,11 @@ export function describeQueueReader(name: string, start: () => Promise<QueueUnde
     it('delivers an entry with its notes, if it has any', async () => {
       const reader = await open();
       await reader.join();
-      await queue.put({
-        producer: 'shop',
-        body: '{}',
-        id: 'sh\u{1F600}p 1',
-        traceparent: 't',
-        tracestate: 's',
-        another: 'x',
-      });
+      const members = { id: 'sh\u{1F600}p 1', traceparent: 't', tracestate: 's' };
+      await queue.put({ producer: 'shop', body: '{}', ...members, another: 'x' });
       await queue.put({ producer: 'shop', body: '{}' });
-      const deliveries = await reader.read(10, NEVER_MS, 0);
-      assert.deepEqual(
-        deliveries.map(({ notes }) => notes),
-        [{ id: 'sh\u{1F600}p 1', traceparent: 't', tracestate: 's' }, {}],
-      );
+      const notes = (await reader.read(10, NEVER_MS, 0)).map((delivery) => delivery.notes);
+      assert.deepEqual(notes, [members, {}]);
     });
 
     it('delivers each entry with the same source to every member, and with another one after a wipe', async () => {
@@ -119,10 +115,7 @@ export function describeQueueReader(name: string, start: () => Promise<QueueUnde
     it('claims entries that another member never acknowledged, once they are stale', async () => {
       const [dead, living] = [await open(), await open()];
       await dead.join();
-      const entries = [
-        await queue.put({ producer: 'shop', body: '1' }),
-        await queue.put({ producer: 'shop', body: '2' }),
-      ];
+      const entries = await putMany(2);
       assert.deepEqual(names(await dead.read(10, NEVER_MS, 0)), entries);
       assert.deepEqual(await living.read(10, NEVER_MS, 20), []);
       const claimed = await eventually('the entries are claimed', async () => {
@@ -137,8 +130,7 @@ export function describeQueueReader(name: string, start: () => Promise<QueueUnde
     it('claims a backlog that is larger than one read, piece by piece, before new entries', async () => {
       const dead = await open();
       await dead.join();
-      const entries: string[] = [];
-      for (let at = 0; at < 25; at += 1) entries.push(await queue.put({ producer: 'shop', body: String(at) }));
+      const entries = await putMany(25);
       await dead.read(25, NEVER_MS, 0);
       const fresh = await queue.put({ producer: 'shop', body: 'new' });
       const oldest = Date.now();
@@ -156,8 +148,7 @@ export function describeQueueReader(name: string, start: () => Promise<QueueUnde
     it('does not deliver an entry that was deleted after it was read, but the entries around it', async () => {
       const [dead, living] = [await open(), await open()];
       await dead.join();
-      const entries: string[] = [];
-      for (let at = 0; at < 9; at += 1) entries.push(await queue.put({ producer: 'shop', body: String(at) }));
+      const entries = await putMany(9);
       await dead.read(10, NEVER_MS, 0);
       const there = entries.filter((_, at) => at % 3 !== 1);
       for (const entry of entries.filter((_, at) => at % 3 === 1)) await queue.drop(entry);

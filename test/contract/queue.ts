@@ -128,14 +128,10 @@ export function queueContract(name: string, make: () => Promise<QueueUnderTest>)
     it('recognizes repeats within one turn, and accepts every id of the turn once', async () => {
       const turn = Array.from({ length: 60 }, (_, at) => new Recorded(`turn-${at % 20}`, 'p', { at }));
       const [outcomes, bodies] = await added(() => submitAll(queue, turn));
-      assert.deepEqual(
-        outcomes,
-        turn.map((_, at) => (at < 20 ? 'accepted' : 'differing')),
-      );
-      assertAdded(
-        bodies,
-        turn.slice(0, 20).map(({ text }) => text),
-      );
+      const expected = turn.map((_, at) => (at < 20 ? 'accepted' : 'differing'));
+      assert.deepEqual(outcomes, expected);
+      const texts = turn.slice(0, 20).map(({ text }) => text);
+      assertAdded(bodies, texts);
     });
 
     it("calls another producer's id a conflict, adds nothing, and does not show it", async () => {
@@ -149,12 +145,8 @@ export function queueContract(name: string, make: () => Promise<QueueUnderTest>)
 
     it('distinguishes producers with similar names', async () => {
       const names = ['urn:Shop', 'urn:shop', 'urn:shop ', 'urn:sho', 'urn:sh\u00f6p', 'urn:sho\u0308p', 'urn:shop\0'];
-      const [outcomes] = await added(() =>
-        submitAll(
-          queue,
-          names.map((name) => new Recorded('near', name)),
-        ),
-      );
+      const near = names.map((name) => new Recorded('near', name));
+      const outcomes = await submitAll(queue, near);
       assert.deepEqual(outcomes, ['accepted', ...names.slice(1).map(() => 'conflict')]);
       for (const name of names) {
         const [later] = await submitAll(queue, [new Recorded('near', name)]);
@@ -180,66 +172,33 @@ export function queueContract(name: string, make: () => Promise<QueueUnderTest>)
 
     it('accepts an id once if two queues race for it', async () => {
       const others = await Promise.all([open(), open()]);
-      const racing = others.map((one, at) =>
-        Array.from({ length: 100 }, (_, n) => [one, new Recorded(`raced-${n}`, `p${at}`)] as const),
-      );
+      const racing = Array.from({ length: 100 }, (_, n) => ['p', 'q'].map((name) => new Recorded(`raced-${n}`, name)));
       const [, bodies] = await added(async () => {
-        for (let n = 0; n < 100; n += 1) {
-          for (const side of racing) {
-            const [one, submission] = side[n] ?? assert.fail();
-            one.submit(submission);
-          }
-        }
-        await Promise.all(racing.flat().map(([, { outcome }]) => outcome));
+        for (const pair of racing) pair.forEach((one, at) => others[at]?.submit(one));
+        await Promise.all(racing.flat().map(({ outcome }) => outcome));
       });
       assert.equal(bodies.flat().length, 100);
-      for (let n = 0; n < 100; n += 1) {
-        const outcomes = await Promise.all(racing.map((side) => (side[n] ?? assert.fail())[1].outcome));
-        assert.deepEqual([...outcomes].sort(), ['accepted', 'conflict']);
+      for (const pair of racing) {
+        const outcomes = await Promise.all(pair.map(({ outcome }) => outcome));
+        assert.deepEqual(outcomes.toSorted(), ['accepted', 'conflict']);
       }
     });
 
-    it('accepts more events in one turn than one call carries, in order', async () => {
-      const turn = Array.from({ length: 700 }, (_, at) => new Recorded(`many-${at}`));
-      const [outcomes, bodies] = await added(() => submitAll(queue, turn));
-      assert.deepEqual(new Set(outcomes), new Set(['accepted']));
-      assertAdded(
-        bodies,
-        turn.map(({ text }) => text),
-      );
-    });
-
-    it('accepts bodies that are large together, in order', async () => {
-      const turn = Array.from(
-        { length: 30 },
-        (_, at) => new Recorded(`large-${at}`, 'p', { pad: 'x'.repeat(100_000) }),
-      );
-      const [outcomes, bodies] = await added(() => submitAll(queue, turn));
-      assert.deepEqual(new Set(outcomes), new Set(['accepted']));
-      assertAdded(
-        bodies,
-        turn.map(({ text }) => text),
-      );
-    });
+    for (const [what, length, pad] of [
+      ['more events in one turn than one call carries', 700, ''],
+      ['bodies that are large together', 30, 'x'.repeat(100_000)],
+    ] as const)
+      it(`accepts ${what}, in order`, async () => {
+        const turn = Array.from({ length }, (_, at) => new Recorded(`many-${length}-${at}`, 'p', { pad }));
+        const [outcomes, bodies] = await added(() => submitAll(queue, turn));
+        assert.deepEqual(new Set(outcomes), new Set(['accepted']));
+        const texts = turn.map(({ text }) => text);
+        assertAdded(bodies, texts);
+      });
 
     it('distinguishes similar ids', async () => {
-      const ids = [
-        'a',
-        'A',
-        'a ',
-        ' a',
-        'á',
-        'a\u0301',
-        '1',
-        '01',
-        '1.0',
-        '1e0',
-        '-',
-        'x'.repeat(64),
-        'x'.repeat(65),
-        'x'.repeat(256),
-        `${'x'.repeat(255)}y`,
-      ];
+      const short = ['a', 'A', 'a ', ' a', 'á', 'a\u0301', '1', '01', '1.0', '1e0', '-'];
+      const ids = [...short, ...[64, 65, 256].map((length) => 'x'.repeat(length)), `${'x'.repeat(255)}y`];
       const events = ids.map((id) => new Recorded(id));
       assert.deepEqual(new Set(await submitAll(queue, events)), new Set(['accepted']));
       for (const { id, text } of events) {

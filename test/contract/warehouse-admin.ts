@@ -47,9 +47,9 @@ export function describeWarehouseAdmin(name: string, start: () => Promise<Wareho
       await warehouse.close();
       await store.close();
     });
-    const listed = async (filter: QuarantineFilter, limit = 100_000): Promise<readonly string[][]> => {
+    const listed = async (filter: QuarantineFilter): Promise<readonly string[][]> => {
       const pages: string[][] = [];
-      for await (const page of admin.quarantineList(filter, limit))
+      for await (const page of admin.quarantineList(filter))
         pages.push(page.map(({ entry }) => entry.replace('q/ingest/', '')));
       return pages;
     };
@@ -120,7 +120,7 @@ export function describeWarehouseAdmin(name: string, start: () => Promise<Wareho
       assert.deepEqual(await admin.present(['q/ingest/1-1', 'none']), new Set(['q/ingest/1-1']));
     });
 
-    it('lists the newest first, in pages, each row once, and as many as asked for', async () => {
+    it('lists the newest first, in pages, each row once', async () => {
       const names = Array.from({ length: 2_500 }, (_, at) => `p-${String(at).padStart(4, '0')}`);
       await warehouse.quarantine(names.map((entry) => poison(entry, { reason: 'page: x' })));
       const pages = await listed({ ...ALL, reason: 'page' });
@@ -129,13 +129,8 @@ export function describeWarehouseAdmin(name: string, start: () => Promise<Wareho
         [1_000, 1_000, 500],
       );
       assert.deepEqual(pages.flat().toSorted(), names);
-      assert.deepEqual(
-        (await listed(ALL, 1_500)).map(({ length }) => length),
-        [1_000, 500],
-      );
-      assert.deepEqual((await listed(ALL, 2)).flat().length, 2);
       assert.ok(
-        (await listed(ALL, 3)).flat().every((entry) => entry.startsWith('p-')),
+        (await listed(ALL))[0]?.every((entry) => entry.startsWith('p-')),
         'the newest',
       );
       assert.equal(await admin.drop(names.map((entry) => `q/ingest/${entry}`)), 2_500);

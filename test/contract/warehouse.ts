@@ -35,26 +35,8 @@ const poison = (entry: string, change: Partial<QuarantinedEntry> = {}): Quaranti
 
 const HOSTILE_IDS = [
   ...['A', 'a', 'a ', ' a', 'é', 'e\u0301', 'ß', 'ss', 'İ', 'i', '\u{1F600}', '\u{1F600}'.repeat(256), '\u{10FFFF}'],
-  ...[
-    "'",
-    '"',
-    '\\',
-    '\\\\',
-    '{',
-    ',',
-    'NULL',
-    '%',
-    '_',
-    '\u200b',
-    '\ufeff',
-    '\ufffd',
-    '\ufffe',
-    '1',
-    '01',
-    '1.0',
-    '--',
-    '$1',
-  ],
+  ...["'", '"', '\\', '\\\\', '{', ',', 'NULL', '%', '_', '\u200b', '\ufeff', '\ufffd', '\ufffe'],
+  ...['1', '01', '1.0', '--', '$1'],
 ];
 
 const HOSTILE_BODIES = [
@@ -93,22 +75,14 @@ export function describeWarehouse(name: string, start: () => Promise<WarehouseUn
     it('keeps one row for an id, with the body, the type and the times of the first', async () => {
       const before = Date.now();
       assert.deepEqual(await warehouse.land([event('one')]), ['landed']);
-      assert.deepEqual(await warehouse.land([event('one', 'shop', '{"id":"one","type":"order.paid","try":2}')]), [
-        'reused',
-      ]);
+      const other = event('one', 'shop', '{"id":"one","type":"order.paid","try":2}');
+      assert.deepEqual(await warehouse.land([other]), ['reused']);
       const found = await warehouse.find('one', 'shop');
       assert.equal(found.kind, 'landed');
-      assert.deepEqual(
-        { ...found, landedAtMs: 0 },
-        {
-          kind: 'landed',
-          text: '{"id":"one","type":"order.paid"}',
-          type: 'order.paid',
-          acceptedAtMs: ACCEPTED_AT_MS,
-          landedAtMs: 0,
-          traceparent: undefined,
-        },
-      );
+      const { landedAtMs: _, ...rest } = found;
+      const text = '{"id":"one","type":"order.paid"}';
+      const first = { kind: 'landed', text, type: 'order.paid', acceptedAtMs: ACCEPTED_AT_MS, traceparent: undefined };
+      assert.deepEqual(rest, first);
       assert.ok(found.landedAtMs >= before - 1_000 && found.landedAtMs <= Date.now() + 1_000, 'landed now');
     });
 
@@ -256,20 +230,12 @@ export function describeWarehouse(name: string, start: () => Promise<WarehouseUn
         poison('q/ingest/8-1', { id: 'traced-3', traceparent }),
         poison('q/ingest/8-2', { id: 'untraced-3' }),
       ]);
-      for (const [id, kind] of [
-        ['1', 'landed'],
-        ['2', 'landed'],
-        ['3', 'rejected'],
-      ] as const) {
-        for (const [name, expected] of [
-          [`traced-${id}`, traceparent],
-          [`untraced-${id}`, undefined],
-        ] as const) {
-          const found = await warehouse.find(name, 'shop');
+      for (const [id, kind] of Object.entries({ 1: 'landed', 2: 'landed', 3: 'rejected' }))
+        for (const [name, expected] of Object.entries({ traced: traceparent, untraced: undefined })) {
+          const found = await warehouse.find(`${name}-${id}`, 'shop');
           assert.equal(found.kind, kind);
           assert.equal('traceparent' in found ? found.traceparent : 'missing', expected);
         }
-      }
     });
 
     it('does not show rejected events to a producer with a similar name', async () => {
@@ -285,10 +251,8 @@ export function describeWarehouse(name: string, start: () => Promise<WarehouseUn
     });
 
     it('distinguishes producers whose names differ only in case', async () => {
-      assert.deepEqual(await warehouse.land([event('cased', 'urn:Shop'), event('cased', 'urn:shop')]), [
-        'landed',
-        'conflict',
-      ]);
+      const both = [event('cased', 'urn:Shop'), event('cased', 'urn:shop')];
+      assert.deepEqual(await warehouse.land(both), ['landed', 'conflict']);
       assert.deepEqual(await warehouse.land([event('cased', 'urn:shop')]), ['conflict']);
       assert.deepEqual(await warehouse.land([event('cased', 'urn:Shop')]), ['duplicate']);
       assert.equal((await warehouse.find('cased', 'urn:Shop')).kind, 'landed');
@@ -308,14 +272,6 @@ export function describeWarehouse(name: string, start: () => Promise<WarehouseUn
       assert.equal((await warehouse.find('rejected-spelled', 'shopweb')).kind, 'unknown');
     });
 
-    it('returns the row of an id that was rejected and landed later', async () => {
-      await warehouse.quarantine([poison('8-1', { id: 'second-try' })]);
-      assert.equal((await warehouse.find('second-try', 'shop')).kind, 'rejected');
-      assert.deepEqual(await warehouse.find('second-try', 'thief'), { kind: 'unknown' });
-      await warehouse.land([event('second-try')]);
-      assert.equal((await warehouse.find('second-try', 'shop')).kind, 'landed');
-    });
-
     it('returns the landed event if its id is rejected afterwards', async () => {
       await warehouse.land([event('landed-first')]);
       await warehouse.quarantine([poison('8-2', { id: 'landed-first' })]);
@@ -329,6 +285,7 @@ export function describeWarehouse(name: string, start: () => Promise<WarehouseUn
       for (const entry of ['8-3', '8-4']) await warehouse.quarantine([poison(entry, { id: 'rejected-twice' })]);
       assert.equal(await store.count('events_quarantine'), rows + 2);
       assert.equal((await warehouse.find('rejected-twice', 'shop')).kind, 'rejected');
+      assert.deepEqual(await warehouse.find('rejected-twice', 'thief'), { kind: 'unknown' });
       assert.deepEqual(await warehouse.land([event('rejected-twice')]), ['landed']);
       assert.equal((await warehouse.find('rejected-twice', 'shop')).kind, 'landed');
     });

@@ -4,15 +4,12 @@ import assert from 'node:assert/strict';
 import { describe, it, type TestContext } from 'node:test';
 import type { Delivery, QueueReport } from '../../lib/ingest/queue.ts';
 import { type Clock } from '../../lib/process/clock.ts';
-import { StreamQueue } from '../../lib/redis/accept/stream-queue.ts';
 import { StreamAdmin } from '../../lib/redis/admin/stream-admin.ts';
 import { StreamReader } from '../../lib/redis/read/stream-reader.ts';
-import { RedisConnection } from '../../lib/redis/server/connection.ts';
 import { StreamTrimmer } from '../../lib/redis/stream/stream-trimmer.ts';
 import { Recorded, submitAll } from '../contract/queue.ts';
-import { partitionAt, QUIET_LOG as log, WARN } from '../support/partition.ts';
+import { connectedTo, openQueue, partitionAt, QUIET_LOG as log } from '../support/partition.ts';
 import { TestRedis } from '../support/redis.ts';
-import { eventually } from '../support/scope.ts';
 import { SYSTEM } from '../support/system.ts';
 
 const HOUR_MS = 3_600_000;
@@ -30,14 +27,11 @@ async function open(t: TestContext) {
   const { clock } = time;
   const system = { ...SYSTEM, clock };
   const part = partitionAt(redis.uri);
-  const connection = new RedisConnection({ ...system, uri: redis.uri, name: 'test', log });
-  const queue = new StreamQueue({ clock, log, part, connection, enqueueTimeoutMs: 10_000, durability: WARN });
+  const queue = await openQueue(redis.uri, { clock, after: t.after.bind(t) });
+  const connection = await connectedTo(redis.uri, t);
   const reader = new StreamReader({ ...system, name: 'reader', part, log });
   const admin = new StreamAdmin({ ...system, part, log });
-  const closing = [queue, reader, admin];
-  t.after(() => Promise.all(closing.map((one) => one.close())));
-  connection.open();
-  await eventually('it accepts', async () => connection.ready && (await queue.probe()).available);
+  t.after(() => Promise.all([reader.close(), admin.close()]));
   assert.equal(await reader.open(10_000), true);
   await reader.join();
   const report = async (): Promise<QueueReport> => {

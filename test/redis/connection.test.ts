@@ -1,43 +1,38 @@
 import assert from 'node:assert/strict';
 import { describe, it, type TestContext } from 'node:test';
-import { createLog } from '../../lib/process/log.ts';
 import { type ConnectionListener, type ConnectionOptions, RedisConnection } from '../../lib/redis/server/connection.ts';
 import { queueIsAway, QueueRefusal, type RedisError } from '../../lib/redis/wire/errors.ts';
 import type { Server } from '../../lib/redis/wire/values.ts';
-import { openLink, type Link } from '../support/link.ts';
+import { openLink } from '../support/link.ts';
+import { QUIET_LOG } from '../support/partition.ts';
 import { TestRedis } from '../support/redis.ts';
 import { SYSTEM } from '../support/system.ts';
 import { VirtualClock } from '../support/virtual-clock.ts';
-import { atEnd, eventually } from '../support/scope.ts';
+import { eventually } from '../support/scope.ts';
 
-const log = createLog('test', 'error');
-log.level = 'silent';
-
-async function linked(redis: TestRedis): Promise<Link> {
-  const link = await openLink({ port: redis.port, host: '127.0.0.1' });
-  atEnd(() => link.close());
-  return link;
+/** Returns a log, and the lines that it receives at a level. */
+function logged(t: TestContext, level: 'info' | 'warn') {
+  const log = QUIET_LOG.child({}, { level: 'silent' });
+  const lines: object[] = [];
+  t.mock.method(log, level, (fields: object, msg: string) => lines.push({ ...fields, msg }));
+  return { log, lines };
 }
 
 describe('a connection', () => {
-  const opened = (t: TestContext, port: number): RedisConnection => {
-    const connection = new RedisConnection({ ...SYSTEM, uri: `redis://127.0.0.1:${port}`, name: 'test', log });
+  function opened(t: TestContext, uri: ConnectionOptions['uri'], log = QUIET_LOG, listener: ConnectionListener = {}) {
+    const connection = new RedisConnection({ ...SYSTEM, uri, name: 'test', log });
     t.after(() => connection.close());
+    connection.tell(listener);
     connection.open();
     return connection;
-  };
+  }
 
   it("logs the server's address, and after a fail-over the previous one too", async (t) => {
     const servers = await Promise.all([TestRedis.start(), TestRedis.start()]);
     const [one, other] = servers.map(({ port }) => `127.0.0.1:${port}`);
     let at = 0;
-    const lines: object[] = [];
-    const collecting = createLog('test', 'error').child({}, { level: 'silent' });
-    t.mock.method(collecting, 'info', (fields: object, msg: string) => lines.push({ ...fields, msg }));
-    const uri = { find: () => Promise.resolve(servers[at]?.uri ?? '') };
-    const connection = new RedisConnection({ ...SYSTEM, uri, name: 'test', log: collecting });
-    t.after(() => connection.close());
-    connection.open();
+    const { log, lines } = logged(t, 'info');
+    const connection = opened(t, { find: () => Promise.resolve(servers[at]?.uri ?? '') }, log);
     await eventually('it is ready', () => connection.ready);
     at = 1;
     connection.restart('another server is the master now');
@@ -50,19 +45,9 @@ describe('a connection', () => {
   });
 
   it("logs a refused password with the server's address, without the password", async (t) => {
-    const redis = await TestRedis.start();
-    const lines: object[] = [];
-    const collecting = createLog('test', 'error').child({}, { level: 'silent' });
-    t.mock.method(collecting, 'warn', (fields: object, msg: string) => lines.push({ ...fields, msg }));
-    const server = `127.0.0.1:${redis.port}`;
-    const connection = new RedisConnection({
-      ...SYSTEM,
-      uri: `redis://shop:hunter2@${server}`,
-      name: 'test',
-      log: collecting,
-    });
-    t.after(() => connection.close());
-    connection.open();
+    const server = `127.0.0.1:${(await TestRedis.start()).port}`;
+    const { log, lines } = logged(t, 'warn');
+    const connection = opened(t, `redis://shop:hunter2@${server}`, log);
     await eventually('it was refused', () => lines.length > 0);
     const msg = 'the queue refused the password; trying again';
     assert.deepEqual(lines, [{ server, reason: connection.lastError, msg }]);
@@ -71,8 +56,9 @@ describe('a connection', () => {
   });
 
   it('replaces a connection whose server accepts it but sends nothing', async (t) => {
-    const link = await linked(await TestRedis.start());
-    const connection = opened(t, link.port);
+    const link = await openLink({ port: (await TestRedis.start()).port, host: '127.0.0.1' });
+    t.after(() => link.close());
+    const connection = opened(t, `redis://127.0.0.1:${link.port}`);
     await eventually('it is ready', () => connection.ready);
     const before = link.taken;
     link.silence();
@@ -84,8 +70,6 @@ describe('a connection', () => {
 
   it('does not use a connection before its inspection has passed, and reports why it failed', async (t) => {
     const redis = await TestRedis.start();
-    const connection = new RedisConnection({ ...SYSTEM, uri: redis.uri, name: 'test', log });
-    t.after(() => connection.close());
     let passes = false;
     const refusals: QueueRefusal[] = [];
     const inspect = async (server: Server): Promise<void> => {
@@ -93,8 +77,7 @@ describe('a connection', () => {
       await assert.rejects(connection.send(['PING']), /^Error: not connected to the queue/);
       if (!passes) throw new QueueRefusal('not yet');
     };
-    connection.tell({ inspect, onRefused: (refusal) => refusals.push(refusal) });
-    connection.open();
+    const connection = opened(t, redis.uri, QUIET_LOG, { inspect, onRefused: (refusal) => refusals.push(refusal) });
     await eventually('it was refused', () => refusals.length > 0);
     assert.deepEqual([connection.ready, connection.lastError], [false, 'not yet']);
     passes = true;
@@ -107,7 +90,7 @@ describe('the states of a connection', () => {
     const clock = new VirtualClock();
     const lost: string[] = [];
     let readied = 0;
-    const connection = new RedisConnection({ clock, uri, name: 'test', log });
+    const connection = new RedisConnection({ clock, uri, name: 'test', log: QUIET_LOG });
     t.after(() => connection.close());
     connection.tell({ ...listener, onReady: () => (readied += 1), onLost: (reason) => lost.push(reason) });
     const ready = (): Promise<unknown> => eventually('it is ready', () => connection.ready);

@@ -4,14 +4,13 @@ import assert from 'node:assert/strict';
 import { describe, it, type TestContext } from 'node:test';
 import { queueAddress } from '../../lib/process/queue-uri.ts';
 import type { StreamQueue } from '../../lib/redis/accept/stream-queue.ts';
-import { StreamAdmin } from '../../lib/redis/admin/stream-admin.ts';
 import { StreamReader } from '../../lib/redis/read/stream-reader.ts';
 import { ClusterMap, type ClusterAddress } from '../../lib/redis/server/cluster-map.ts';
 import { RedisConnection } from '../../lib/redis/server/connection.ts';
 import { GROUP, STREAM } from '../../lib/redis/stream/layout.ts';
 import { Recorded, submitAll } from '../contract/queue.ts';
 import { openLink, type Link } from '../support/link.ts';
-import { openQueue, partitionAt, QUIET_LOG as log } from '../support/partition.ts';
+import { openAdmin, openQueue, openReader, partitionAt, QUIET_LOG as log } from '../support/partition.ts';
 import { freePort, TestRedis } from '../support/redis.ts';
 import { eventually } from '../support/scope.ts';
 import { SYSTEM } from '../support/system.ts';
@@ -141,10 +140,9 @@ describe('the step after a first failure', { concurrency: true }, () => {
   it('connects again if the first connection of ingest-admin or of a consumer failed', async (t) => {
     const redis = await TestRedis.start();
     await redis.signal('SIGKILL');
-    const part = partitionAt(redis.uri);
-    const admin = new StreamAdmin({ ...SYSTEM, part, log });
-    const reader = new StreamReader({ ...SYSTEM, name: 'reader', part, log });
-    t.after(() => Promise.all([admin.close(), reader.close()]));
+    const admin = openAdmin(t, redis.uri);
+    const reader = new StreamReader({ ...SYSTEM, name: 'reader', part: partitionAt(redis.uri), log });
+    t.after(() => reader.close());
     await Promise.all([
       assert.rejects(admin.status(), { name: 'QueueFailed' }),
       assert.rejects(reader.join()),
@@ -160,11 +158,7 @@ describe('the step after a first failure', { concurrency: true }, () => {
 
   it('claims the entries of a dead member after a first claim was refused', async (t) => {
     const redis = await TestRedis.start();
-    const part = partitionAt(redis.uri);
-    const reader = new StreamReader({ ...SYSTEM, name: 'reader', part, log });
-    t.after(() => reader.close());
-    assert.equal(await reader.open(10_000), true);
-    await reader.join();
+    const reader = await openReader(t, redis.uri);
     await redis.command('XADD', STREAM, '*', 'producer', 'p', 'body', '{"id":"held"}');
     await redis.command('XREADGROUP', 'GROUP', GROUP, 'dead', 'STREAMS', STREAM, '>');
     await redis.command('ACL', 'SETUSER', 'default', '-xclaim');
@@ -176,9 +170,7 @@ describe('the step after a first failure', { concurrency: true }, () => {
   it('sends its heartbeat again after one was refused', async (t) => {
     const redis = await TestRedis.start();
     const replicas = `{${STREAM}}:replicas`;
-    const reader = new StreamReader({ ...SYSTEM, name: 'reader', part: partitionAt(redis.uri), log });
-    t.after(() => reader.close());
-    assert.equal(await reader.open(10_000), true);
+    const reader = await openReader(t, redis.uri);
     assert.equal(await reader.register(1), true);
     await redis.command('SET', replicas, 'another type');
     await eventually('a heartbeat was refused', async () =>

@@ -2,10 +2,8 @@ import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
 import type { Server } from '../../lib/redis/wire/values.ts';
 import { queueIdentity } from '../../lib/redis/stream/identity.ts';
-import { QUIET_LOG } from '../support/partition.ts';
+import { connectedTo } from '../support/partition.ts';
 import { TestRedis } from '../support/redis.ts';
-import { atEnd, eventually } from '../support/scope.ts';
-import { RedisConnection } from '../../lib/redis/server/connection.ts';
 import { SYSTEM } from '../support/system.ts';
 
 let redis: TestRedis;
@@ -13,13 +11,7 @@ before(async () => {
   redis = await TestRedis.start();
 });
 
-async function connected(): Promise<Server> {
-  const connection = new RedisConnection({ ...SYSTEM, uri: redis.uri, name: 'test', log: QUIET_LOG });
-  atEnd(() => connection.close());
-  connection.open();
-  await eventually('it is connected', () => connection.ready);
-  return connection;
-}
+const connected = (): Promise<Server> => connectedTo(redis.uri);
 
 describe("a queue's identity", () => {
   it('is created once and is the same for every program', async () => {
@@ -27,17 +19,10 @@ describe("a queue's identity", () => {
     const identities = await Promise.all(servers.map((server) => queueIdentity(server, 'raced', SYSTEM)));
     assert.equal(new Set(identities.map(({ id }) => id)).size, 1);
     assert.match(identities[0]?.id ?? '', /^[0-9a-f-]{36}$/);
-    assert.deepEqual(await redis.command('HGETALL', '{raced}:queue'), [
-      'format',
-      '4',
-      'partitions',
-      '1',
-      'id',
-      identities[0]?.id,
-      'secret',
-      identities[0]?.secret,
-    ]);
-    assert.match(identities[0]?.secret ?? '', /^[0-9a-f]{32}$/);
+    const { id, secret = '' } = identities[0] ?? {};
+    const stored = ['format', '4', 'partitions', '1', 'id', id, 'secret', secret];
+    assert.deepEqual(await redis.command('HGETALL', '{raced}:queue'), stored);
+    assert.match(secret, /^[0-9a-f]{32}$/);
   });
 
   it('keeps the longest accepted body, which only grows', async () => {

@@ -2,16 +2,15 @@ import assert from 'node:assert/strict';
 import { before, beforeEach, describe, it } from 'node:test';
 import { EXIT, StartFailure } from '../../lib/process/program.ts';
 import type { Server } from '../../lib/redis/wire/values.ts';
-import { RedisConnection } from '../../lib/redis/server/connection.ts';
 import { inspectGatewayQueue, type StreamsOptions } from '../../lib/redis/accept/open-queue.ts';
 import { inspectQueue } from '../../lib/redis/stream/inspect-queue.ts';
 import { queueIdentity } from '../../lib/redis/stream/identity.ts';
 import { queuePartitions } from '../../lib/redis/stream/queue-partitions.ts';
 import { assertRights } from '../../lib/redis/stream/rights.ts';
 import { rule } from '../support/redis-rights.ts';
-import { QUIET_LOG } from '../support/partition.ts';
+import { connectedTo as connected, QUIET_LOG } from '../support/partition.ts';
 import { freePort, TestRedis } from '../support/redis.ts';
-import { atEnd, eventually } from '../support/scope.ts';
+import { eventually } from '../support/scope.ts';
 import { SYSTEM } from '../support/system.ts';
 import { VirtualClock } from '../support/virtual-clock.ts';
 
@@ -24,14 +23,6 @@ beforeEach(async () => {
 });
 
 const uriOf = (user: string): string => `redis://${user}:secret@127.0.0.1:${redis.port}`;
-
-async function connected(uri: string): Promise<Server> {
-  const connection = new RedisConnection({ ...SYSTEM, uri, name: 'test', log: QUIET_LOG });
-  atEnd(() => connection.close());
-  connection.open();
-  await eventually('it is connected', () => connection.ready);
-  return connection;
-}
 
 describe('the rights of a Redis user', () => {
   for (const program of ['gateway', 'consumer'] as const)

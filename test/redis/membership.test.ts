@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { before, beforeEach, describe, it } from 'node:test';
 import { memberName } from '../../lib/redis/read/stream-reader.ts';
 import { GROUP, STREAM } from '../../lib/redis/stream/layout.ts';
-import type { RedisValue } from '../../lib/redis/wire/values.ts';
+import type { Server } from '../../lib/redis/wire/values.ts';
 import { Script } from '../../lib/redis/wire/script.ts';
-import { RedisError } from '../../lib/redis/wire/errors.ts';
+import { connectedTo } from '../support/partition.ts';
 import { TestRedis } from '../support/redis.ts';
 import { eventually } from '../support/scope.ts';
 import { SYSTEM } from '../support/system.ts';
@@ -13,23 +13,19 @@ const REPLICAS = `{${STREAM}}:replicas`;
 const LEASE_MS = 3_600_000;
 
 let redis: TestRedis;
+let server: Server;
 before(async () => {
   redis = await TestRedis.start(['--appendonly', 'no']);
+  server = await connectedTo(redis.uri);
 });
 beforeEach(async () => {
   await redis.command('FLUSHALL');
   await redis.command('XGROUP', 'CREATE', STREAM, GROUP, '0', 'MKSTREAM');
 });
 
-const ask = (command: readonly (string | Buffer)[]): Promise<RedisValue> => {
-  const [name = '', ...rest] = command.map(String);
-  return (redis.command(name, ...rest) as Promise<RedisValue>).catch((cause: unknown) => {
-    throw cause instanceof Error ? new RedisError(cause.message) : cause;
-  });
-};
-const run = (script: Script, args: readonly string[]): Promise<RedisValue> => script.run({ send: ask }, STREAM, args);
+const script = new Script('register.lua', 'fields.lua');
 const register = (name: string, max = 0, idleMs = 3_600_000): Promise<unknown> =>
-  run(new Script('register.lua', 'fields.lua'), [name, String(LEASE_MS), String(max), GROUP, String(idleMs)]);
+  script.run(server, STREAM, [name, String(LEASE_MS), String(max), GROUP, String(idleMs)]);
 const leave = (name: string): Promise<unknown> => register(name, -1);
 const keys = async (): Promise<string[]> => ((await redis.command('KEYS', '*')) as string[]).sort();
 const members = async (): Promise<unknown[]> =>

@@ -1,15 +1,12 @@
-// Checks the table of reads in openapi/rules.md, except for accepting events, which id-index.test.ts covers.
+// Checks the table of reads in openapi/rules.md.
 import assert from 'node:assert/strict';
 import { before, beforeEach, describe, it, type TestContext } from 'node:test';
 import type { QueuedCopy } from '../../lib/ingest/queue-admin.ts';
 import type { StreamQueue } from '../../lib/redis/accept/stream-queue.ts';
-import { StreamAdmin } from '../../lib/redis/admin/stream-admin.ts';
-import { StreamReader } from '../../lib/redis/read/stream-reader.ts';
-import { RedisConnection } from '../../lib/redis/server/connection.ts';
 import { GROUP, STREAM } from '../../lib/redis/stream/layout.ts';
 import { StreamTrimmer } from '../../lib/redis/stream/stream-trimmer.ts';
 import { Recorded, submitAll } from '../contract/queue.ts';
-import { openQueue, partitionAt, QUIET_LOG } from '../support/partition.ts';
+import { connectedTo, openAdmin, openQueue, openReader, QUIET_LOG } from '../support/partition.ts';
 import { TestRedis } from '../support/redis.ts';
 import { eventually } from '../support/scope.ts';
 import { SYSTEM } from '../support/system.ts';
@@ -56,16 +53,28 @@ async function filled(t: TestContext, count: number): Promise<StreamQueue> {
   return queue;
 }
 
-function openAdmin(t: TestContext): StreamAdmin {
-  const admin = new StreamAdmin({ ...SYSTEM, part: partitionAt(redis.uri, { makes: false }), log: QUIET_LOG });
-  t.after(() => admin.close());
-  return admin;
-}
-
 const read = (count: number): Promise<unknown> =>
   redis.command('XREADGROUP', 'GROUP', GROUP, 'dead', 'COUNT', String(count), 'STREAMS', STREAM, '>');
 
 describe('the entries that the server reads', () => {
+  for (const [kind, text] of [
+    ['short', ''],
+    ['long', 'a'.repeat(255_000)],
+  ] as const)
+    it(`reads no entry to decide a repeated id: ${kind} bodies`, async (t) => {
+      const queue = await openUntrimmed(t);
+      const first = new Recorded('one', 'p', { text });
+      assert.deepEqual(await submitAll(queue, [first]), ['accepted']);
+      const differing = Array.from({ length: 200 }, (_, at) => new Recorded('one', 'p', { at }));
+      const conflicting = Array.from({ length: 40 }, () => new Recorded('one', 'q'));
+      const { entries } = await costOf(async () => {
+        assert.deepEqual(new Set(await submitAll(queue, differing)), new Set(['differing']));
+        assert.deepEqual(new Set(await submitAll(queue, conflicting)), new Set(['conflict']));
+        assert.deepEqual(await submitAll(queue, [first.again()]), ['duplicate']);
+      });
+      assert.equal(entries, 0);
+    });
+
   it('reads one entry for a lookup, and none for an unknown id', async (t) => {
     const queue = await filled(t, 3);
     const kinds: string[] = [];
@@ -85,13 +94,9 @@ describe('the entries that the server reads', () => {
       await prepare();
       const reports: number[] = [];
       const past = state.endsWith('past retention') ? 0 : 48 * HOUR_MS;
-      const connection = new RedisConnection({ ...SYSTEM, uri: redis.uri, name: 'test', log: QUIET_LOG });
-      t.after(() => connection.close());
-      connection.open();
-      await eventually('it is connected', () => connection.ready);
+      const server = await connectedTo(redis.uri, t);
       const trimmer = new StreamTrimmer({
-        ...SYSTEM,
-        ...{ server: connection, stream: STREAM, retentionMs: past, log: QUIET_LOG },
+        ...{ clock: SYSTEM.clock, server, stream: STREAM, retentionMs: past, log: QUIET_LOG },
         onReport: ({ events }) => reports.push(events),
       });
       await eventually(
@@ -108,10 +113,7 @@ describe('the entries that the server reads', () => {
     const queue = await filled(t, 100);
     await queue.close();
     await read(100);
-    const reader = new StreamReader({ ...SYSTEM, name: 'test', part: partitionAt(redis.uri), log: QUIET_LOG });
-    t.after(() => reader.close());
-    assert.equal(await reader.open(10_000), true);
-    await reader.join();
+    const reader = await openReader(t, redis.uri);
     let taken = 0;
     const { entries } = await costOf(async () => (taken = (await reader.read(100, 0, 0)).length));
     assert.equal(taken, Math.ceil((4 << 20) / LONG.length));
@@ -122,7 +124,7 @@ describe('the entries that the server reads', () => {
   it('reads one entry to show an event, five to erase it, and 32 in a call for states', async (t) => {
     const queue = await filled(t, 40);
     await queue.close();
-    const admin = openAdmin(t);
+    const admin = openAdmin(t, redis.uri, { makes: false });
     await admin.clock();
     let found: QueuedCopy | undefined;
     const located = await costOf(async () => (found = await admin.find('id-3')));

@@ -3,29 +3,32 @@ import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
 import { describe, it, type TestContext } from 'node:test';
 import tls from 'node:tls';
 import { causeOf, RedisError } from '../../lib/redis/wire/errors.ts';
-import { RedisClient } from '../../lib/redis/wire/redis-client.ts';
+import { type Client, RedisClient, sharedClients } from '../../lib/redis/wire/redis-client.ts';
 import { CertificateAuthority } from '../support/certificate-authority.ts';
 import { TestRedis } from '../support/redis.ts';
 import { eventually } from '../support/scope.ts';
 
 interface Opened {
-  readonly client: RedisClient;
+  readonly client: Client;
   /** `ready`, or the message of an error. */
   readonly told: string[];
   readonly leave: () => void;
+  onLost: () => void;
 }
 
-function open(t: TestContext, uri: string): Opened {
-  const client = new RedisClient(uri, 'client-test');
+function open(t: TestContext, uri: string, client: Client = new RedisClient(uri, 'client-test')): Opened {
   const told: string[] = [];
   const user = {
     onReady: () => told.push('ready'),
-    onLost: (cause: unknown) => told.push((causeOf(cause) as Error).message),
+    onLost: (cause: unknown) => {
+      told.push((causeOf(cause) as Error).message);
+      opened.onLost();
+    },
   };
-  const leave = (): void => client.leave(user);
-  t.after(leave);
+  const opened: Opened = { client, told, leave: () => client.leave(user), onLost: () => undefined };
+  t.after(opened.leave);
   client.join(user);
-  return { client, told, leave };
+  return opened;
 }
 
 const eventuallyTold = ({ told: list }: Opened, message: RegExp): Promise<unknown> =>
@@ -144,5 +147,51 @@ describe('a client', () => {
     assert.equal(names.at(-1), 'localhost');
     assert.ok(opened.client.bytesReceived > 0);
     await eventuallyTold(open(t, `rediss://127.0.0.1:${port}`), /altnames/);
+  });
+});
+
+describe('clients that share a connection', () => {
+  async function share(t: TestContext) {
+    const redis = await TestRedis.start();
+    const shared = sharedClients();
+    const join = (): Opened => open(t, redis.uri, shared(redis.uri, 'shared'));
+    const both = [join(), join()] as const;
+    for (const one of both) await eventuallyTold(one, /^ready$/);
+    return { redis, join, both };
+  }
+  const echo = ({ client }: Opened, word: string): Promise<unknown> => client.send(['ECHO', word]);
+
+  it('opens another connection for a client that gives up a silent server, and keeps the others on theirs', async (t) => {
+    const { redis, join, both } = await share(t);
+    const [one, two] = both;
+    const connections = async (): Promise<number> =>
+      String(await redis.command('CLIENT', 'LIST')).split('name=shared ').length - 1;
+    await redis.signal('SIGSTOP');
+    t.after(() => redis.signal('SIGCONT'));
+    const kept = echo(two, 'kept');
+    one.leave();
+    const again = join();
+    await redis.signal('SIGCONT');
+    assert.equal(await kept, 'kept');
+    await eventuallyTold(again, /^ready$/);
+    assert.deepEqual([await echo(again, 'again'), await echo(two, 'still')], ['again', 'still']);
+    assert.equal(await connections(), 2);
+    two.leave();
+    await eventually('the old one ends with its last client', async () => (await connections()) === 1);
+    await assert.rejects(echo(two, 'gone'));
+    assert.deepEqual([one.told, two.told, again.told], [['ready'], ['ready'], ['ready']]);
+  });
+
+  it('notifies each client once when the connection breaks, except those that left before', async (t) => {
+    const { redis, join, both } = await share(t);
+    const [one, two] = both;
+    one.onLost = () => two.leave();
+    const waiting = assert.rejects(one.client.send(['BLPOP', 'nothing', '0']));
+    await redis.command('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
+    await waiting;
+    assert.deepEqual([one.told, two.told], [['ready', 'the server closed the connection'], ['ready']]);
+    const again = join();
+    await eventuallyTold(again, /^ready$/);
+    assert.equal(await echo(again, 'again'), 'again');
   });
 });

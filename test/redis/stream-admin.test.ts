@@ -2,13 +2,12 @@ import assert from 'node:assert/strict';
 import { before, beforeEach, describe, it, type TestContext } from 'node:test';
 import { erasedBody } from '../../lib/ingest/erased.ts';
 import type { QueuedCopy } from '../../lib/ingest/queue-admin.ts';
-import { StreamAdmin } from '../../lib/redis/admin/stream-admin.ts';
+import type { StreamAdmin } from '../../lib/redis/admin/stream-admin.ts';
 import { GROUP, STREAM } from '../../lib/redis/stream/layout.ts';
 import { StreamQueue } from '../../lib/redis/accept/stream-queue.ts';
 import { RedisConnection } from '../../lib/redis/server/connection.ts';
-import { memberName, StreamReader } from '../../lib/redis/read/stream-reader.ts';
 import type { Outcome } from '../../lib/ingest/queue.ts';
-import { openQueue, partitionAt, QUIET_LOG as log } from '../support/partition.ts';
+import { openAdmin, openQueue, openReader, partitionAt, QUIET_LOG as log } from '../support/partition.ts';
 import { TestRedis } from '../support/redis.ts';
 import { eventually } from '../support/scope.ts';
 import { SYSTEM } from '../support/system.ts';
@@ -22,12 +21,6 @@ before(async () => {
 });
 beforeEach(() => server.command('FLUSHALL'));
 
-const openAdmin = (t: TestContext): StreamAdmin => {
-  const admin = new StreamAdmin({ ...SYSTEM, part: partitionAt(server.uri), log });
-  t.after(() => admin.close());
-  return admin;
-};
-
 async function openAccepting(
   t: TestContext,
 ): Promise<{ submit: (id: string) => Promise<Outcome>; queue: StreamQueue }> {
@@ -35,14 +28,6 @@ async function openAccepting(
   const submit = (id: string): Promise<Outcome> =>
     new Promise((settle) => queue.submit({ id, producer: 'shop', text: body(id), settle }));
   return { submit, queue };
-}
-
-async function openReader(t: TestContext): Promise<StreamReader> {
-  const reader = new StreamReader({ ...SYSTEM, name: memberName(SYSTEM.random), part: partitionAt(server.uri), log });
-  t.after(() => reader.close());
-  assert.equal(await reader.open(10_000), true);
-  await reader.join();
-  return reader;
 }
 
 const sourceOf = async (redis: TestRedis): Promise<string> =>
@@ -59,7 +44,7 @@ async function copies(admin: StreamAdmin, id: string, redis = server): Promise<r
 
 describe('erasing an entry', () => {
   it('keeps the id and the time of acceptance of an erased event, and nothing of its body', async (t) => {
-    const [{ submit, queue }, admin] = [await openAccepting(t), openAdmin(t)];
+    const [{ submit, queue }, admin] = [await openAccepting(t), openAdmin(t, server.uri)];
     assert.equal(await submit('one'), 'accepted');
     const before = await queue.find('one', 'shop');
     const [copy] = await copies(admin, 'one');
@@ -78,7 +63,11 @@ describe('erasing an entry', () => {
   });
 
   it('waits for a living consumer that holds the entry, but not for a dead one', async (t) => {
-    const [{ submit }, admin, reader] = [await openAccepting(t), openAdmin(t), await openReader(t)];
+    const [{ submit }, admin, reader] = [
+      await openAccepting(t),
+      openAdmin(t, server.uri),
+      await openReader(t, server.uri),
+    ];
     assert.equal(await reader.register(6), true);
     await submit('held');
     const [delivery] = await reader.read(1, 3_600_000, 1_000);
@@ -89,7 +78,7 @@ describe('erasing an entry', () => {
     assert.deepEqual(await admin.states([copy.entry]), ['held']);
     await reader.close();
     assert.equal(await erase(), 'erased');
-    const other = await openReader(t);
+    const other = await openReader(t, server.uri);
     const [again, ...more] = await other.read(10, 0, 1_000);
     assert.deepEqual(more, []);
     assert.equal(again?.body?.toString(), erasedBody('held', 't'));
@@ -99,8 +88,7 @@ describe('erasing an entry', () => {
 
   it('refuses to erase an entry that was read from a previous server, whatever has its name now', async (t) => {
     const own = await TestRedis.start(['--appendonly', 'no']);
-    const admin = new StreamAdmin({ ...SYSTEM, part: partitionAt(own.uri), log });
-    t.after(() => admin.close());
+    const admin = openAdmin(t, own.uri);
     const put = (id: string): Promise<unknown> =>
       own.command('XADD', STREAM, '5-1', 'producer', 'shop', 'body', body(id));
     await put('lost');
@@ -125,7 +113,7 @@ describe('erasing an entry', () => {
 
 describe('the note of an erasure', () => {
   it('applies to events that were accepted before it', async (t) => {
-    const [admin, reader] = [openAdmin(t), await openReader(t)];
+    const [admin, reader] = [openAdmin(t, server.uri), await openReader(t, server.uri)];
     const before = Date.now();
     await admin.noteErasure('one');
     const source = await sourceOf(server);
@@ -140,7 +128,7 @@ describe('the note of an erasure', () => {
   });
 
   it('made since the last read is found only by those who want an answer that is not older', async (t) => {
-    const [admin, reader] = [openAdmin(t), await openReader(t)];
+    const [admin, reader] = [openAdmin(t, server.uri), await openReader(t, server.uri)];
     await server.command('FLUSHALL');
     await reader.join();
     const events = [{ source: await sourceOf(server), id: 'one', acceptedAtMs: 1 }];
@@ -164,7 +152,7 @@ describe('replaying rows', () => {
   };
 
   it('replays the exact bytes, the producer, and the time of first acceptance', async (t) => {
-    const [admin, reader] = [openAdmin(t), await openReader(t)];
+    const [admin, reader] = [openAdmin(t, server.uri), await openReader(t, server.uri)];
     await admin.replay(row, false);
     const [delivery] = await reader.read(1, 3_600_000, 1_000);
     assert.deepEqual(delivery?.body, row.body);
@@ -175,7 +163,7 @@ describe('replaying rows', () => {
   });
 
   it('adds a row once while its replay is pending, and again only on request', async (t) => {
-    const [admin, reader] = [openAdmin(t), await openReader(t)];
+    const [admin, reader] = [openAdmin(t, server.uri), await openReader(t, server.uri)];
     const put = async (again: boolean): Promise<string> => {
       const { entry, fresh } = await admin.replay(row, again);
       return `${(await admin.states([entry]))[0]} ${fresh}`;
@@ -199,7 +187,7 @@ describe('the status of a stream', () => {
   const sizeOf = async (key: string): Promise<number> => Number(await server.command('MEMORY', 'USAGE', key));
 
   it('names the reason why gateways accept no events, in the words of their readiness', async (t) => {
-    const [{ queue }, admin] = [await openAccepting(t), openAdmin(t)];
+    const [{ queue }, admin] = [await openAccepting(t), openAdmin(t, server.uri)];
     const reasons = async (of: StreamQueue): Promise<readonly unknown[]> => {
       const state = await of.probe();
       return [state.available ? undefined : state.reason, (await admin.status()).partition.unavailable];
@@ -225,7 +213,11 @@ describe('the status of a stream', () => {
   });
 
   it("reports its size, the group's progress, its members, and the server", async (t) => {
-    const [{ submit }, admin, reader] = [await openAccepting(t), openAdmin(t), await openReader(t)];
+    const [{ submit }, admin, reader] = [
+      await openAccepting(t),
+      openAdmin(t, server.uri),
+      await openReader(t, server.uri),
+    ];
     for (const id of ['one', 'two', 'three']) await submit(id);
     await reader.read(1, 3_600_000, 1_000);
     await server.command('XREADGROUP', 'GROUP', GROUP, 'dead', 'COUNT', '1', 'STREAMS', STREAM, '>');
@@ -273,8 +265,7 @@ describe('the status of a stream', () => {
   });
 
   it('creates nothing for a missing stream, and reports entries without a group as unread', async (t) => {
-    const admin = new StreamAdmin({ ...SYSTEM, part: partitionAt(server.uri, { makes: false }), log });
-    t.after(() => admin.close());
+    const admin = openAdmin(t, server.uri, { makes: false });
     const seen = async (): Promise<readonly unknown[]> => {
       const { partition } = await admin.status();
       return [
@@ -295,7 +286,7 @@ describe('the status of a stream', () => {
   });
 
   it('finds an event by the id index, its replays and its quarantine rows, and no other event', async (t) => {
-    const [{ submit }, admin] = [await openAccepting(t), openAdmin(t)];
+    const [{ submit }, admin] = [await openAccepting(t), openAdmin(t, server.uri)];
     assert.equal(await submit('one'), 'accepted');
     const copy = await admin.find('one');
     const [stored] = await server.entries();
@@ -339,7 +330,7 @@ describe('the status of a stream', () => {
   });
 
   it('reads entries with their states, and makes only acknowledged ones pending again', async (t) => {
-    const [admin, reader] = [openAdmin(t), await openReader(t)];
+    const [admin, reader] = [openAdmin(t, server.uri), await openReader(t, server.uri)];
     const add = (entry: string): Promise<unknown> =>
       server.command('XADD', STREAM, entry, 'producer', 'shop', 'body', body(entry));
     for (const entry of ['1000-0', '2000-0', '2000-1', '3000-0']) await add(entry);
@@ -361,7 +352,7 @@ describe('the status of a stream', () => {
   });
 
   it('finds as orphans the entries of a member that was deleted while it held them', async (t) => {
-    const [admin, reader] = [openAdmin(t), await openReader(t)];
+    const [admin, reader] = [openAdmin(t, server.uri), await openReader(t, server.uri)];
     await server.command('XADD', STREAM, '1000-0', 'producer', 'shop', 'body', body('one'));
     await reader.read(10, 3_600_000, 1_000);
     await server.command('XGROUP', 'DELCONSUMER', STREAM, 'warehouse', reader.name);
@@ -374,7 +365,7 @@ describe('the status of a stream', () => {
 
 describe('several pages, and unusual entries', () => {
   it('finds the replay of each row, also after it was erased', async (t) => {
-    const admin = openAdmin(t);
+    const admin = openAdmin(t, server.uri);
     const rowOf = (replayOf: string) => ({
       ...{ replayOf, id: 'x', traceparent: undefined, producer: 'shop', body: Buffer.from(body('x')), acceptedAtMs: 1 },
     });

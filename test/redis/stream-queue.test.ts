@@ -68,18 +68,11 @@ describe('the notes of an event', () => {
       new Recorded('plain', 'p', { other: true }),
       new Recorded('both', 'q'),
     ];
-    assert.deepEqual(await submitAll(queue, events), [
-      'accepted',
-      'accepted',
-      'accepted',
-      'accepted',
-      'differing',
-      'conflict',
-    ]);
-    assert.deepEqual(
-      (await redis.entries(stream)).map(({ fields }) => fields),
-      events.slice(0, 4).map(({ producer, text, notes }) => ({ producer, body: text, ...notes })),
-    );
+    const outcomes = ['accepted', 'accepted', 'accepted', 'accepted', 'differing', 'conflict'];
+    assert.deepEqual(await submitAll(queue, events), outcomes);
+    const stored = (await redis.entries(stream)).map(({ fields }) => fields);
+    const members = events.slice(0, 4).map(({ producer, text, notes }) => ({ producer, body: text, ...notes }));
+    assert.deepEqual(stored, members);
     const found = await queue.find('/a \u{1F600}', 'p');
     assert.equal(found.kind === 'found' ? found.event.traceparent : found.kind, '00-a-b-01');
     const bare = await queue.find('plain', 'p');
@@ -88,14 +81,8 @@ describe('the notes of an event', () => {
 });
 
 async function outcomeOf(queue: StreamQueue, some: readonly string[], producer = 'p'): Promise<string> {
-  return [
-    ...new Set(
-      await submitAll(
-        queue,
-        some.map((id) => new Recorded(id, producer)),
-      ),
-    ),
-  ].join();
+  const events = some.map((id) => new Recorded(id, producer));
+  return [...new Set(await submitAll(queue, events))].join();
 }
 
 describe('the id index', () => {
@@ -196,10 +183,7 @@ describe('the id index', () => {
     await redis.command('CONFIG', 'SET', 'maxmemory', '1');
     try {
       assert.equal((await queue.probe()).available, false);
-      assert.deepEqual(await submitAll(queue, [new Recorded('refused-1'), new Recorded('refused-2')]), [
-        'unavailable',
-        'unavailable',
-      ]);
+      assert.equal(await outcomeOf(queue, ['refused-1', 'refused-2']), 'unavailable');
     } finally {
       await redis.command('CONFIG', 'SET', 'maxmemory', '0');
     }
@@ -236,17 +220,53 @@ describe('the id index', () => {
     },
   );
 
+  it('calls an id a duplicate after its entry was deleted, and accepts it after the stream was', async () => {
+    const stream = 'deleted';
+    const queue = await openQueue(redis.uri, { stream });
+    assert.equal(await outcomeOf(queue, ['one', 'two', 'three']), 'accepted');
+    const [first] = await redis.entries(stream);
+    await redis.command('XDEL', stream, first?.entry ?? '');
+    assert.equal(await outcomeOf(queue, ['one', 'two']), 'duplicate');
+    assert.equal(await outcomeOf(queue, ['one'], 'q'), 'conflict');
+    assert.equal((await queue.find('one', 'p')).kind, 'unknown');
+    await redis.command('DEL', stream);
+    const events = ['two', 'two', 'new'].map((id) => new Recorded(id));
+    assert.deepEqual(await submitAll(queue, events), ['accepted', 'duplicate', 'accepted']);
+    assert.equal(await outcomeOf(queue, ['one']), 'accepted', 'the whole index went with the stream');
+  });
+
+  it('accepts an id after its stream was deleted and recreated for the group', async () => {
+    const stream = 'made-again';
+    const before = await openQueue(redis.uri, { stream });
+    assert.equal(await outcomeOf(before, ['one']), 'accepted');
+    await before.close();
+    await redis.command('DEL', stream);
+    const queue = await openQueue(redis.uri, { stream });
+    assert.equal(await redis.command('EXISTS', stream), 1);
+    assert.equal(await outcomeOf(queue, ['one']), 'accepted');
+  });
+
+  it('stores a keyed field of 14 characters and a value of 28 for each event', async () => {
+    const found: string[][] = [];
+    for (const stream of ['keyed', 'keyed-too']) {
+      assert.equal(await outcomeOf(await openQueue(redis.uri, { stream }), ['one']), 'accepted');
+      const [start = ''] = await slices(stream);
+      found.push((await redis.command('HGETALL', `{${stream}}:ids:${start}`)) as string[]);
+    }
+    const [[field = '', value = ''] = [], [otherField = '', otherValue = ''] = []] = found;
+    assert.deepEqual([field.length, value.length], [14, 28]);
+    assert.notEqual(field, otherField);
+    for (const digest of [0, 8]) assert.notEqual(value.slice(digest, digest + 8), otherValue.slice(digest, digest + 8));
+  });
+
   it('creates no slice for a probe or for a new group', async () => {
     const stream = 'probed';
     const queue = await openQueue(redis.uri, { stream });
     assert.equal((await queue.probe()).available, true);
     assert.deepEqual(await redis.command('KEYS', `{${stream}}:ids*`), []);
     assert.equal(await redis.length(stream), 0);
-    const groups = (await redis.command('XINFO', 'GROUPS', stream)) as string[][];
-    assert.deepEqual(
-      groups.map(([, name]) => name),
-      [GROUP],
-    );
+    const [group, ...others] = (await redis.command('XINFO', 'GROUPS', stream)) as string[][];
+    assert.deepEqual([group?.[1], others], [GROUP, []]);
   });
 });
 
@@ -272,10 +292,7 @@ describe('a server that does not answer', () => {
     const events = Array.from({ length: 600 }, (_, at) => new Recorded(`frozen-${at}`));
     const outcomes = submitAll(queue, events);
     await clock.advance(199);
-    assert.equal(
-      events.find(({ settled }) => settled > 0),
-      undefined,
-    );
+    assert.ok(events.every(({ settled }) => settled === 0));
     await clock.advance(1);
     assert.deepEqual(new Set(await outcomes), new Set(['unavailable']));
     const next = new Recorded('next');
@@ -288,10 +305,8 @@ describe('a server that does not answer', () => {
     await own.signal('SIGCONT');
     await eventually('the queue is there again', () => clock.advance(100).then(() => queue.state().available));
     // Whatever the outcome of the first attempt was, a retry is safe and each id ends up on the stream once.
-    const retries = await submitAll(
-      queue,
-      events.map(({ id }) => new Recorded(id)),
-    );
+    const again = events.map(({ id }) => new Recorded(id));
+    const retries = await submitAll(queue, again);
     assert.ok(retries.every((outcome) => outcome === 'accepted' || outcome === 'duplicate'));
     assert.equal(await own.length(), 600);
     for (const { settled } of events) assert.equal(settled, 1);

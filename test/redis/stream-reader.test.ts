@@ -6,7 +6,7 @@ import { GROUP, STREAM } from '../../lib/redis/stream/layout.ts';
 import type { QueuePartition } from '../../lib/redis/stream/queue-partitions.ts';
 import { describeQueueReader } from '../contract/queue-reader.ts';
 import { WITHIN_MS } from '../support/deadline.ts';
-import { partitionAt, QUIET_LOG } from '../support/partition.ts';
+import { openReader, partitionAt, QUIET_LOG } from '../support/partition.ts';
 import { freePort, TestRedis } from '../support/redis.ts';
 import { eventually } from '../support/scope.ts';
 import { SYSTEM } from '../support/system.ts';
@@ -19,24 +19,18 @@ before(async () => {
 const readerOf = (part: QueuePartition): StreamReader =>
   new StreamReader({ ...SYSTEM, part, name: memberName(SYSTEM.random), log: QUIET_LOG });
 
-async function openReader(): Promise<StreamReader> {
-  const reader = readerOf(partitionAt(server.uri));
-  assert.equal(await reader.open(20_000), true, reader.lastError);
-  return reader;
-}
-
 /** Returns a server of its own, and a reader that has joined the group there. */
 async function joinedReader(t: TestContext, settings: readonly string[]) {
   const own = await TestRedis.start(settings);
-  const reader = readerOf(partitionAt(own.uri));
-  assert.equal(await reader.open(20_000), true, reader.lastError);
-  t.after(() => reader.close());
-  await reader.join();
-  return { own, reader };
+  return { own, reader: await openReader(t, own.uri) };
 }
 
 describeQueueReader('A Redis Stream', async () => ({
-  open: openReader,
+  open: async () => {
+    const reader = readerOf(partitionAt(server.uri));
+    assert.equal(await reader.open(20_000), true, reader.lastError);
+    return reader;
+  },
   put: async (members, acceptedAtMs) =>
     String(
       await server.command(
@@ -55,9 +49,7 @@ describeQueueReader('A Redis Stream', async () => ({
 describe('the reader of a Redis Stream', () => {
   it('claims an old entry of another member that follows a thousand recent ones and one of its own', async (t) => {
     await server.command('FLUSHALL');
-    const reader = await openReader();
-    t.after(() => reader.close());
-    await reader.join();
+    const reader = await openReader(t, server.uri);
     const hold = async (holder: string, idleMs: number, names: readonly string[]): Promise<void> => {
       for (const name of names) await server.command('XADD', STREAM, name, 'body', '{}');
       await server.command('XREADGROUP', 'GROUP', GROUP, holder, 'STREAMS', STREAM, '>');
@@ -106,10 +98,7 @@ describe('the reader of a Redis Stream', () => {
     // The reading connection finds the old server, and the other connection finds the new one.
     const found = [old.uri, next.uri];
     const uri = { find: () => Promise.resolve(found.shift() ?? next.uri) };
-    const reader = readerOf(partitionAt(old.uri, { uri }));
-    assert.equal(await reader.open(5_000), true, reader.lastError);
-    t.after(() => reader.close());
-    await reader.join();
+    const reader = await openReader(t, old.uri, { uri });
     const put = (server: TestRedis, body: string): Promise<unknown> =>
       server.command('XADD', STREAM, '5-1', 'producer', 'p', 'body', body);
     await put(old, 'old');
@@ -173,9 +162,7 @@ describe('the reader of a Redis Stream', () => {
 
   it('reads its pending entries once more after a lost reply, then new ones', async (t) => {
     await server.command('FLUSHALL');
-    const reader = await openReader();
-    t.after(() => reader.close());
-    await reader.join();
+    const reader = await openReader(t, server.uri);
     const pending = ['1-1', '1-2', '1-3', '1-4', '1-5'];
     for (const entry of pending) await server.command('XADD', STREAM, entry, 'producer', 'shop', 'body', '{}');
     assert.equal((await reader.read(10, 3_600_000, 0)).length, 5);
@@ -192,9 +179,7 @@ describe('the reader of a Redis Stream', () => {
 
   it('rejects in time while the server is frozen, and reads again afterwards', async (t) => {
     await server.command('FLUSHALL');
-    const reader = await openReader();
-    t.after(() => reader.close());
-    await reader.join();
+    const reader = await openReader(t, server.uri);
     await server.signal('SIGSTOP');
     try {
       const before = performance.now();
@@ -210,10 +195,9 @@ describe('the reader of a Redis Stream', () => {
     await eventually('it reads again', async () => (await reader.read(10, 3_600_000, 50).catch(() => [])).length > 0);
   });
 
-  it('leaves the group when it closes, and leaves its pending entries for others', async () => {
+  it('leaves the group when it closes, and leaves its pending entries for others', async (t) => {
     await server.command('FLUSHALL');
-    const [idle, busy] = [await openReader(), await openReader()];
-    await idle.join();
+    const [idle, busy] = [await openReader(t, server.uri), await openReader(t, server.uri)];
     await server.command('XADD', STREAM, '3-1', 'producer', 'shop', 'body', '{}');
     await idle.read(1, 3_600_000, 0).then((taken) => idle.acknowledge(taken));
     await server.command('XADD', STREAM, '3-2', 'producer', 'shop', 'body', '{}');

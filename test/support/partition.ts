@@ -1,7 +1,10 @@
 // One stream of a queue, for tests that open only one side of it.
+import assert from 'node:assert/strict';
 import type { Clock } from '../../lib/process/clock.ts';
 import { createLog } from '../../lib/process/log.ts';
 import { type Durability, type QueueObserver, StreamQueue } from '../../lib/redis/accept/stream-queue.ts';
+import { StreamAdmin } from '../../lib/redis/admin/stream-admin.ts';
+import { memberName, StreamReader } from '../../lib/redis/read/stream-reader.ts';
 import { RedisConnection } from '../../lib/redis/server/connection.ts';
 import { queueIdentity, type IdentityOptions } from '../../lib/redis/stream/identity.ts';
 import { queuePartitions, type QueuePartition } from '../../lib/redis/stream/queue-partitions.ts';
@@ -45,4 +48,38 @@ export async function openQueue(uri: string, options: OpenOptions = {}): Promise
   connection.open();
   await eventually('the queue is there', async () => connection.ready && (await queue.probe()).available);
   return queue;
+}
+
+/** A test, or a file of tests, that closes what it opened when it ends. */
+interface Ending {
+  after(close: () => unknown): unknown;
+}
+
+/** Opens a connection, and waits until it is ready. */
+export async function connectedTo(uri: string, end: Ending = { after: atEnd }): Promise<RedisConnection> {
+  const connection = new RedisConnection({ ...SYSTEM, uri, name: 'test', log: QUIET_LOG });
+  end.after(() => connection.close());
+  connection.open();
+  await eventually('it is connected', () => connection.ready);
+  return connection;
+}
+
+/** Opens the reading side as a member of the group. */
+export async function openReader(
+  end: Ending,
+  uri: string,
+  change: Partial<QueuePartition> = {},
+): Promise<StreamReader> {
+  const part = partitionAt(uri, change);
+  const reader = new StreamReader({ ...SYSTEM, name: memberName(SYSTEM.random), part, log: QUIET_LOG });
+  end.after(() => reader.close());
+  assert.equal(await reader.open(20_000), true, reader.lastError);
+  await reader.join();
+  return reader;
+}
+
+export function openAdmin(end: Ending, uri: string, change: Partial<QueuePartition> = {}): StreamAdmin {
+  const admin = new StreamAdmin({ ...SYSTEM, part: partitionAt(uri, change), log: QUIET_LOG });
+  end.after(() => admin.close());
+  return admin;
 }

@@ -1,7 +1,7 @@
 // The state of the queue, from periodic probes and from refused or overdue calls.
 //
 // Invariants: the queue is available only if a recent probe succeeded. Each change is logged once.
-import { NOT_ASKED, type QueueState } from '../../ingest/queue.ts';
+import type { QueueState } from '../../ingest/queue.ts';
 import type { Clock } from '../../process/clock.ts';
 import type { Log } from '../../process/log.ts';
 import { messageOf } from '../../process/message-of.ts';
@@ -17,7 +17,7 @@ export class QueueProbe {
   readonly #log: Log;
   #asking = false;
   #answeredMs = Number.NEGATIVE_INFINITY;
-  #reason: string | undefined = NOT_ASKED;
+  #reason: string | undefined = 'not asked yet';
 
   /** `call` is a write that changes nothing, and fails if Redis is full or read-only. */
   constructor(call: () => Promise<void>, connection: RedisConnection, clock: Clock, log: Log) {

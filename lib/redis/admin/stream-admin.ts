@@ -5,7 +5,6 @@ import {
   type EntryPage,
   type EntryState,
   type Erasure,
-  type ErasureNote,
   type QueueAdmin,
   type QueuedCopy,
   type QueuedStream,
@@ -178,7 +177,7 @@ export class StreamAdmin implements QueuedStream {
     });
   }
 
-  erasures(from: number): Promise<readonly ErasureNote[]> {
+  erasures(from: number): ReturnType<QueuedStream['erasures']> {
     return this.#telling(async () => {
       const range = [String(from), String(from + ERASURES_PAGE - 1), 'REV', 'WITHSCORES'];
       const found = await this.#values.send(['ZRANGE', keyOf(this.name, 'erased'), ...range]);

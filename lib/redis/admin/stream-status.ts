@@ -1,5 +1,5 @@
 // The status of one stream and of its server, for ingest-admin.
-import type { CopyStatus, ReplicaStatus, StreamStatus } from '../../ingest/queue-admin.ts';
+import type { ReplicaStatus, ServerStatus, StreamStatus } from '../../ingest/queue-admin.ts';
 import { REPLICA_LEASE_MS, RETENTION_MS } from '../../ingest/queue.ts';
 import { durabilityFaults, replicationFaults } from '../server/durability.ts';
 import { serverInfo, serverName, type ServerInfo } from '../server/facts.ts';
@@ -50,7 +50,7 @@ export async function streamStatus(server: Server, stream: string): Promise<Stre
 }
 
 /** The fields `slave0`, `slave1` and so on have the form `ip=10.0.0.2,port=6379,state=online,offset=7,lag=0`. */
-function copiesIn(info: ServerInfo): CopyStatus[] {
+function copiesIn(info: ServerInfo): ServerStatus['copies'] {
   const copies = [...info].filter(([name]) => /^slave\d+$/.test(name));
   return copies.map(([, text]) => {
     const fields = new URLSearchParams(text.replaceAll(',', '&'));
