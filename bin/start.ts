@@ -4,15 +4,7 @@
 import type { AddressInfo } from 'node:net';
 import { errno, type Environment, type ReadConfig } from '../lib/process/env.ts';
 import { createLog, logsText, type Log } from '../lib/process/log.ts';
-import {
-  configurationFailure,
-  EXIT,
-  modeOf,
-  revision,
-  StartFailure,
-  version,
-  versionLine,
-} from '../lib/process/program.ts';
+import { BUILD, configurationFailure, EXIT, modeOf, StartFailure, versionLine } from '../lib/process/program.ts';
 import { addressText, type BindAddress, type Program } from '../lib/process/setting.ts';
 import type { Key } from '../lib/process/settings.ts';
 import { daemonHelp, shownSettings } from '../lib/process/settings-text.ts';
@@ -74,7 +66,7 @@ async function started<C>(daemon: Daemon<C>, name: string): Promise<number | und
     if (mode !== 'run') return await check(daemon, read, mode, complain);
     log = createLog(name, read.log);
     endOnBugs(log);
-    if (read.config !== undefined) log.info(startFields(program), 'starting');
+    if (read.config !== undefined) log.info({ ...BUILD, settings: shownSettings(process.env, program) }, 'starting');
     for (const warning of read.report.warnings) log.warn(warning);
     if (read.config === undefined) throw configurationFailure(read.report);
     await daemon.run(read.config, log, stopping(log));
@@ -104,13 +96,6 @@ async function check<C>(
   if (mode === 'connect') await daemon.connect(config, (line) => print(`${line}\n`));
   return EXIT.clean;
 }
-
-const startFields = (program: Program) => ({
-  version: version(),
-  revision: revision(),
-  node: process.version,
-  settings: shownSettings(process.env, program),
-});
 
 /** Binds an address and returns it as `host:port`. Rejects with a StartFailure that names `key` if this fails. */
 export async function bound(

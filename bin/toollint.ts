@@ -7,7 +7,7 @@ import * as nodeModule from 'node:module';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { setFlagsFromString } from 'node:v8';
-import { revision } from '../lib/process/program.ts';
+import { BUILD } from '../lib/process/program.ts';
 import { complainer } from './output.ts';
 import { endNow, endWritten } from './process-end.ts';
 
@@ -90,7 +90,7 @@ await endWritten(
     stdout: process.stdout,
     stderr: process.stderr,
     signal: interrupt.signal,
-    revision,
+    revision: () => BUILD.revision,
     enterLinter,
   }),
 );

@@ -67,11 +67,8 @@ export class Settings {
 
   /** Adds the problem that a URI is missing, which ingest-admin needs for some of its commands only. */
   missing(key: Key, schemes: readonly string[]): undefined {
-    return this.problem(
-      key,
-      `is required: ${expectedUri(schemes)} (or ${key}_FILE, the path of a file that holds it)`,
-      '',
-    );
+    const form = `${expectedUri(schemes)} (or ${key}_FILE, the path of a file that holds it)`;
+    return this.problem(key, `is required: ${form}`, '');
   }
 
   warning(text: string): void {

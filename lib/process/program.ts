@@ -59,15 +59,15 @@ export function modeOf(args: readonly string[]): Mode {
   return mode;
 }
 
-const manifest = (): { readonly version: string; readonly revision?: string } =>
-  JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as ReturnType<typeof manifest>;
+const manifest = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as {
+  readonly version: string;
+  /** Packages contain the revision of their source. */
+  readonly revision?: string;
+};
 
-export const version = (): string => manifest().version;
+export const BUILD = { version: manifest.version, revision: manifest.revision ?? 'unreleased', node: process.version };
 
-/** Packages contain the revision of their source. */
-export const revision = (): string => manifest().revision ?? 'unreleased';
-
-export const versionLine = (name: string): string => `${name} ${version()} (${revision()})\n`;
+export const versionLine = (name: string): string => `${name} ${BUILD.version} (${BUILD.revision})\n`;
 
 export function configurationFailure(report: { readonly problems: readonly string[] }): StartFailure {
   return new StartFailure(EXIT.configuration, report.problems.join('\n'));

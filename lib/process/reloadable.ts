@@ -32,9 +32,6 @@ export interface Reloading<T> {
   readonly fields?: ((value: T) => object) | undefined;
 }
 
-/** `lastGood` is undefined during startup. If the promise rejects, the files are refused. */
-type Parse<T> = (lastGood: T | undefined) => Promise<T>;
-
 export interface Reloadable<T> {
   readonly value: T;
   /** Starts watching the files. Changes made since the first read are detected too. */
@@ -44,8 +41,11 @@ export interface Reloadable<T> {
   stop(): void;
 }
 
-/** Reads files or folders of files. Rejects if `parse` does. */
-export async function reloadable<T>(paths: readonly string[], parse: Parse<T>): Promise<Reloadable<T>> {
+/** Reads files or folders of files. Rejects if `parse` does. Later, `parse` gets the last good value. */
+export async function reloadable<T>(
+  paths: readonly string[],
+  parse: (lastGood: T | undefined) => Promise<T>,
+): Promise<Reloadable<T>> {
   /** The digest of the content that `parse` read last. */
   let { digest } = await contentOf(paths);
   let value = await parse(undefined);
@@ -117,29 +117,26 @@ interface Content {
 /** Reads files, and the names and contents of the files in folders, unless they are the `known` ones. */
 async function contentOf(paths: readonly string[], known?: Content): Promise<Content> {
   const found = (await Promise.all(paths.map(filesAt))).flat();
-  const files = found.map(({ file }) => file);
-  const stats = found.map((one) => one.stats);
-  const facts = stats.map((one) => one && [one.dev, one.ino, one.size, one.mtimeNs, one.ctimeNs].join(' '));
+  const files = found.map(([file]) => file);
+  const facts = found.map(([, one]) => one && [one.dev, one.ino, one.size, one.mtimeNs, one.ctimeNs].join(' '));
   const metadata = JSON.stringify([files, facts]);
   if (known?.isOld === true && known.metadata === metadata) return known;
   const contents = await Promise.all(files.map((file) => readFile(file).catch(() => undefined)));
   const digest = hash('sha256', JSON.stringify([files, contents.map((content) => content && hash('sha256', content))]));
-  const newestMs = Math.max(...stats.map((one) => Number(one?.ctimeMs ?? 0)));
+  const newestMs = Math.max(...found.map(([, stats]) => Number(stats?.ctimeMs ?? 0)));
   return { metadata, digest, isOld: SYSTEM.clock.epochMs() - newestMs > TIME_STEP_MS };
 }
 
-interface FoundFile {
-  readonly file: string;
-  readonly stats: BigIntStats | undefined;
-}
+type FoundFile = readonly [file: string, stats: BigIntStats | undefined];
 
 /** Returns a file, or the files of a folder in the order of their names. */
 async function filesAt(path: string): Promise<readonly FoundFile[]> {
   const found = await withStats(path);
-  const names = found.stats?.isDirectory() === true ? await readdir(path).catch(() => undefined) : undefined;
+  const names = found[1]?.isDirectory() === true ? await readdir(path).catch(() => undefined) : undefined;
   return names === undefined ? [found] : Promise.all(names.sort().map((name) => withStats(join(path, name))));
 }
 
-async function withStats(file: string): Promise<FoundFile> {
-  return { file, stats: await stat(file, { bigint: true }).catch(() => undefined) };
-}
+const withStats = async (file: string): Promise<FoundFile> => [
+  file,
+  await stat(file, { bigint: true }).catch(() => undefined),
+];

@@ -1,7 +1,7 @@
 // The metrics that every daemon exports.
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { collectDefaultMetrics, Registry } from 'prom-client';
-import { revision, version } from '../process/program.ts';
+import { BUILD } from '../process/program.ts';
 import { Gauge } from './instruments.ts';
 
 // These gauges are named like counters, which promtool reports as a mistake.
@@ -19,9 +19,8 @@ export function processRegistry(): Registry {
   collectDefaultMetrics({ register: registry, eventLoopMonitoringPrecision: NEVER_MS });
   for (const name of MISNAMED) registry.removeSingleMetric(name);
   eventLoopMetrics(registry);
-  const labels = { version: version(), revision: revision(), node: process.version };
   const help = 'Always 1, with the version and revision of the program and the version of Node as labels.';
-  new Gauge(registry, 'ingest_build_info', help).readEach(() => [{ labels, value: 1 }]);
+  new Gauge(registry, 'ingest_build_info', help).readEach(() => [{ labels: BUILD, value: 1 }]);
   return registry;
 }
 

@@ -10,7 +10,7 @@ import { hostname } from 'node:os';
 import type * as Resources from '@opentelemetry/resources';
 import type { Clock } from '../process/clock.ts';
 import { Throttled, type Log } from '../process/log.ts';
-import { version } from '../process/program.ts';
+import { BUILD } from '../process/program.ts';
 
 /** The parent of a span: the context of a request, of an event, or of another span. */
 export interface SpanParent {
@@ -74,7 +74,7 @@ export async function startTracing(service: string, log: Log, clock: Clock): Pro
     sampler: new trace.AlwaysOnSampler(),
     spanProcessors: [new trace.BatchSpanProcessor({ exporter: new exporter.OTLPTraceExporter() })],
   });
-  const tracer = provider.getTracer(service, version());
+  const tracer = provider.getTracer(service, BUILD.version);
   const kinds = { server: api.SpanKind.SERVER, producer: api.SpanKind.PRODUCER, consumer: api.SpanKind.CONSUMER };
   log.info('spans of sampled and of refused requests are exported');
   return {
@@ -125,7 +125,7 @@ function loadSdk(log: Log) {
 
 function resourceOf(resources: typeof Resources, service: string): Resources.Resource {
   const instance = `${hostname()}-${process.pid}`;
-  const own = { 'service.name': service, 'service.version': version(), 'service.instance.id': instance };
+  const own = { 'service.name': service, 'service.version': BUILD.version, 'service.instance.id': instance };
   return resources
     .defaultResource()
     .merge(resources.resourceFromAttributes(own))

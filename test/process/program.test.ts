@@ -2,15 +2,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { describe, it } from 'node:test';
 import { messageOf } from '../../lib/process/message-of.ts';
-import {
-  configurationFailure,
-  EXIT,
-  modeOf,
-  revision,
-  StartFailure,
-  version,
-  versionLine,
-} from '../../lib/process/program.ts';
+import { BUILD, configurationFailure, EXIT, modeOf, StartFailure, versionLine } from '../../lib/process/program.ts';
 
 describe('the arguments of a program', () => {
   it('select its mode, in a long or a short form; without arguments it runs', () => {
@@ -51,9 +43,9 @@ describe('a program', () => {
 
   it('reports the version of the package and the revision of the source', () => {
     const manifest = readFileSync(new URL('../../package.json', import.meta.url), 'utf8');
-    assert.equal(version(), (JSON.parse(manifest) as { version: string }).version);
-    assert.equal(versionLine('ingest-send'), `ingest-send ${version()} (${revision()})\n`);
-    assert.match(revision(), /^(?:[0-9a-f]{12}|unreleased)$/);
+    assert.equal(BUILD.version, (JSON.parse(manifest) as { version: string }).version);
+    assert.equal(versionLine('ingest-send'), `ingest-send ${BUILD.version} (${BUILD.revision})\n`);
+    assert.match(BUILD.revision, /^(?:[0-9a-f]{12}|unreleased)$/);
   });
 
   it('with a wrong configuration exits with 2 and a line for each problem', () => {

@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net';
 import { hostname } from 'node:os';
 import { after, describe, it } from 'node:test';
 import type { Log } from '../../lib/process/log.ts';
-import { version } from '../../lib/process/program.ts';
+import { BUILD } from '../../lib/process/program.ts';
 import { startTracing, type FinishedSpan, type Tracing } from '../../lib/telemetry/tracing.ts';
 import { OtlpReceiver } from '../support/otlp-receiver.ts';
 import { VirtualClock } from '../support/virtual-clock.ts';
@@ -88,7 +88,7 @@ describe('a span', () => {
     });
     assert.equal(traceparent, `00-${PARENT.slice(3, 35)}-${spanId}-01`);
     assert.equal(tracestate, 'vendor=1');
-    assert.equal(resource['service.version'], version());
+    assert.equal(resource['service.version'], BUILD.version);
     assert.equal(resource['service.instance.id'], `${hostname()}-${process.pid}`);
     assert.equal(resource['deployment.environment.name'], 'test');
     assert.deepEqual(lines, [['spans of sampled and of refused requests are exported']]);
