@@ -29,10 +29,13 @@ function findingOf(index: number, more: object = {}) {
   };
 }
 
-function reportOf(findings: readonly ReturnType<typeof findingOf>[], more: object = {}) {
-  const bySeverity = Object.fromEntries(
-    SEVERITIES.map((one) => [one, findings.filter(({ severity }) => severity === one).length]),
-  );
+type Finding = ReturnType<typeof findingOf>;
+
+const findings = (count: number): Finding[] => Array.from({ length: count }, (_, index) => findingOf(index));
+
+function reportOf(found: readonly Finding[], more: object = {}) {
+  const count = (severity: string): number => found.filter((one) => one.severity === severity).length;
+  const summary = { totalFiles: 900, totalIssues: found.length, parseErrors: 0, ruleErrors: 0 };
   return {
     schemaVersion: 1,
     tool: { name: 'toolLint', version: '1.0.0' },
@@ -43,14 +46,14 @@ function reportOf(findings: readonly ReturnType<typeof findingOf>[], more: objec
       timestamp: '2026-11-24T10:00:00.000Z',
       durationMs: 3456,
       profile: null,
-      enabledRuleIds: ['rule-0'],
-      include: [],
+      enabledRuleIds: ['rule-0', 'rule-1', 'rule-2'],
+      include: [] as string[],
       exclude: [],
     },
     selection: { quiet: false },
-    gate: { status: 'failed', name: 'strict', message: 'errors 2 > 0' },
-    summary: { totalFiles: 900, totalIssues: findings.length, parseErrors: 0, ruleErrors: 0, bySeverity },
-    findings,
+    gate: { status: 'failed', name: 'strict', message: 'errors 2 > 0' } as object,
+    summary: { ...summary, bySeverity: { error: count('error'), warning: count('warning'), info: count('info') } },
+    findings: found,
     ...more,
   };
 }
@@ -65,7 +68,7 @@ function pageOf(report: object, ...args: string[]): string {
 
 describe('the HTML report', () => {
   it('has the counts of the document, and shows every finding under its file', async () => {
-    const report = reportOf(Array.from({ length: 40 }, (_, index) => findingOf(index)));
+    const report = reportOf(findings(40));
     const { page, faults } = await visit(pageOf(report, '--source-url', 'https://host.example/o/r/blob/abc'));
     for (const severity of SEVERITIES)
       assert.equal(Number(await page.textContent(`#count-${severity}`)), report.summary.bySeverity[severity]);
@@ -77,7 +80,7 @@ describe('the HTML report', () => {
   });
 
   it('filters by severity, rule, folder and text', async () => {
-    const { page, faults } = await visit(pageOf(reportOf(Array.from({ length: 60 }, (_, index) => findingOf(index)))));
+    const { page, faults } = await visit(pageOf(reportOf(findings(60))));
     const shows = (text: string) => page.waitForSelector(`output >> text="${text}"`);
     await page.uncheck('[value=info]');
     await shows('40 of 60 findings');
@@ -101,10 +104,8 @@ describe('the HTML report', () => {
       docsUrl: 'javascript:alert(3)',
       location: { scope: 'file', path: `${HOSTILE}.ts`, line: 1, column: 1 },
     });
-    const execution = {
-      status: 'incomplete',
-      diagnostics: [{ kind: 'rule-error', message: HOSTILE, ruleId: HOSTILE }],
-    };
+    const diagnostics = [{ kind: 'rule-error', message: HOSTILE, ruleId: HOSTILE }];
+    const execution = { status: 'incomplete', diagnostics };
     const gate = { status: 'failed', name: HOSTILE, message: HOSTILE };
     const summary = { ...reportOf([hostile]).summary, ruleErrors: 1 };
     const { page, faults } = await visit(pageOf(reportOf([hostile], { execution, gate, summary })));
@@ -123,7 +124,7 @@ describe('the HTML report', () => {
   });
 
   it('is complete without script, and fits 360 pixels in both color schemes', async () => {
-    const url = pageOf(reportOf([findingOf(0), findingOf(1)]));
+    const url = pageOf(reportOf(findings(2)));
     for (const colorScheme of ['light', 'dark'] as const) {
       const options = { javaScriptEnabled: false, colorScheme, viewport: { width: 360, height: 740 } };
       const { page, faults } = await visit(url, options);
@@ -136,23 +137,19 @@ describe('the HTML report', () => {
   });
 
   it('begins with the verdict, the counts and the findings, however many files were scanned', async () => {
-    const include = Array.from({ length: 651 }, (_, index) => `lib/some/folder/file${index}.js`);
-    const gate = { status: 'not-evaluated' };
-    const of = (count: number) => {
-      const report = reportOf(
-        Array.from({ length: count }, (_, index) => findingOf(index)),
-        { gate },
-      );
-      return pageOf({ ...report, scan: { ...report.scan, include } });
+    const of = (count: number): string => {
+      const report = reportOf(findings(count), { gate: { status: 'not-evaluated' } });
+      report.scan.include = Array.from({ length: 651 }, (_, index) => `lib/some/folder/file${index}.js`);
+      return pageOf(report);
     };
     const [many, none] = [of(2500), of(0)];
-    for (const viewport of [
-      { width: 1280, height: 900 },
-      { width: 360, height: 740 },
-    ]) {
-      const { page } = await visit(many, { viewport });
+    for (const [width, height] of [
+      [1280, 900],
+      [360, 740],
+    ] as const) {
+      const { page } = await visit(many, { viewport: { width, height } });
       const top = (await page.locator('.file li').first().boundingBox())?.y ?? Infinity;
-      assert.ok(top < viewport.height * 0.7, `${top} px`);
+      assert.ok(top < height * 0.7, `${top} px`);
       assert.equal(await page.textContent('.verdict'), '2,500 findings');
       assert.equal(await page.getByText('file650.js').isVisible(), false);
       await assertFits(page);
@@ -164,15 +161,13 @@ describe('the HTML report', () => {
 
   it('has new, unchanged and fixed findings after a comparison', async () => {
     const [base, current, to] = ['base.json', 'current.json', 'compared.html'].map((name) => join(folder, name));
-    const plain = (findings: ReturnType<typeof findingOf>[]) =>
-      JSON.stringify({ ...reportOf(findings), gate: { status: 'not-evaluated' } });
-    const enabledRuleIds = ['rule-0', 'rule-1', 'rule-2'];
-    const scanned = (text: string) => {
-      const report = JSON.parse(text) as ReturnType<typeof reportOf>;
-      return JSON.stringify({ ...report, scan: { ...report.scan, enabledRuleIds } });
-    };
-    writeFileSync(base ?? '', scanned(plain([findingOf(0), findingOf(1)])));
-    writeFileSync(current ?? '', scanned(plain([findingOf(1), findingOf(2)])));
+    for (const [path, from] of [
+      [base, 0],
+      [current, 1],
+    ] as const) {
+      const report = reportOf(findings(from + 2).slice(from), { gate: { status: 'not-evaluated' } });
+      writeFileSync(path ?? '', JSON.stringify(report));
+    }
     execFileSync(TOOLLINT, ['compare', base ?? '', current ?? '', '--format', `html=${to}`, '--exit-zero']);
     const { page } = await visit(pathToFileURL(to ?? '').href);
     const states = await page.evaluate(
@@ -182,7 +177,7 @@ describe('the HTML report', () => {
   });
 
   it('opens 25,000 findings with less than two seconds of work', async () => {
-    const url = pageOf(reportOf(Array.from({ length: 25_000 }, (_, index) => findingOf(index))));
+    const url = pageOf(reportOf(findings(25_000)));
     const { page } = await visit('about:blank');
     const session = await page.context().newCDPSession(page);
     await session.send('Performance.enable', { timeDomain: 'threadTicks' });

@@ -21,6 +21,12 @@ const becomes = (page: Page, state: string): Promise<true> =>
 const tile = (page: Page, label: string, part = '.value'): Promise<string | null> =>
   page.textContent(`#tiles li:has(h2:text-is("${label}")) ${part}`);
 const numberIn = (text: string | null): number => Number.parseFloat((text ?? '').replaceAll(',', ''));
+const shows = (page: Page, label: string, part: string, wanted: number): Promise<true> =>
+  eventually(
+    `${label} shows ${wanted}`,
+    async () => numberIn(await tile(page, label, part)) === wanted,
+    PATIENCE.timeout,
+  );
 const picture = (page: Page, name: string) => page.screenshot({ path: join(PICTURES, `${name}.png`), fullPage: true });
 
 before(() => void mkdirSync(PICTURES, { recursive: true }));
@@ -43,13 +49,9 @@ describe('the status page of a gateway', () => {
   });
 
   it('shows its metrics under load, and loads nothing from other origins', async () => {
-    const consumer = new Program('ingest-consumer', {
-      env: {
-        INGEST_QUEUE_URI: redis.uri,
-        INGEST_WAREHOUSE_URI: `sqlite:${join(temporaryFolder(), 'warehouse.db')}`,
-        INGEST_CONSUMER_ADDR: '127.0.0.1:0',
-      },
-    });
+    const warehouse = `sqlite:${join(temporaryFolder(), 'warehouse.db')}`;
+    const landingEnv = { INGEST_QUEUE_URI: redis.uri, INGEST_WAREHOUSE_URI: warehouse };
+    const consumer = new Program('ingest-consumer', { env: { ...landingEnv, INGEST_CONSUMER_ADDR: '127.0.0.1:0' } });
     const consumerUrl = await consumer.listening();
     const load = new Load(gateway.client(producer), 'shown', 12, 20);
     const { page, faults } = await visit(`http://${admin}/`);
@@ -62,20 +64,9 @@ describe('the status page of a gateway', () => {
     await picture(landing.page, 'consumer-under-load');
     await load.stop();
     const accepted = await gateway.metric('ingest_accepted_total');
-    for (const [at, label, total] of [
-      [page, 'Accepted', accepted],
-      [landing.page, 'Landed by this one', accepted],
-    ] as const)
-      await eventually(
-        `${label} shows the total`,
-        async () => numberIn(await tile(at, label, '.note')) === total,
-        PATIENCE.timeout,
-      );
-    await eventually(
-      'all have landed',
-      async () => numberIn(await tile(page, 'Waiting to land')) === 0,
-      PATIENCE.timeout,
-    );
+    await shows(page, 'Accepted', '.note', accepted);
+    await shows(landing.page, 'Landed by this one', '.note', accepted);
+    await shows(page, 'Waiting to land', '.value', 0);
     assert.equal(await tile(landing.page, 'Warehouse'), 'available');
     assert.match((await page.getAttribute('svg >> nth=0', 'aria-label')) ?? '', /^Events per second, now: accepted/);
     assert.match((await page.textContent('#about')) ?? '', /^version \d+\.\d+\.\d+ · node v\d+\S* · up /);
@@ -107,11 +98,8 @@ describe('the status page of a gateway', () => {
     await redis.signal('SIGKILL');
     await becomes(page, 'REFUSING');
     assert.match((await page.textContent('#reason')) ?? '', /^Redis: connection refused/);
-    await eventually(
-      'the stream is unavailable',
-      async () => (await page.textContent('td.bad'))?.startsWith('unavailable: '),
-      PATIENCE.timeout,
-    );
+    const isUnavailable = async () => (await page.textContent('td.bad'))?.startsWith('unavailable: ');
+    await eventually('the stream is unavailable', isUnavailable, PATIENCE.timeout);
     await picture(page, 'queue-unavailable');
     assert.deepEqual(faults, []);
   });
@@ -130,13 +118,9 @@ describe('the status page', () => {
 
   it('shows a hostile label, reason or version as text', async () => {
     const hostile = '<img src=x onerror=alert(1)>';
-    const served = await show(
-      { refused: { [hostile]: [400, 9] }, unready: hostile },
-      {
-        [`ingest_queue_up{partition="${hostile}"}`]: 0,
-        [`ingest_tls_certificate_expiry_seconds{file="${hostile}"}`]: 5,
-      },
-    );
+    const expiry = `ingest_tls_certificate_expiry_seconds{file="${hostile}"}`;
+    const samples = { [`ingest_queue_up{partition="${hostile}"}`]: 0, [expiry]: 5 };
+    const served = await show({ refused: { [hostile]: [400, 9] }, unready: hostile }, samples);
     const { page, faults } = await visit(served.url);
     await becomes(page, 'REFUSING');
     assert.ok((await page.textContent('#reason'))?.includes(hostile));
@@ -200,9 +184,8 @@ describe('the status page', () => {
     await eventually('there is history', async () => !(await chart.getAttribute('aria-label'))?.endsWith('–'));
     await chart.focus();
     await page.keyboard.press('ArrowLeft');
-    await eventually('it shows the past', async () =>
-      /seconds ago/.test((await chart.getAttribute('aria-label')) ?? ''),
-    );
+    const isPast = async () => /seconds ago/.test((await chart.getAttribute('aria-label')) ?? '');
+    await eventually('it shows the past', isPast);
   });
 
   it('needs no more memory after four minutes than after one', async () => {

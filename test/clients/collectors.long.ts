@@ -31,20 +31,10 @@ describe("the syslog-ng setting of the producers' page", () => {
     const setting = snippet('conf syslog-ng')
       .replaceAll(ADDRESS, url)
       .replaceAll(/\/etc\/shop|\/var\/log\/shop/g, folder);
-    const version = /^syslog-ng \d+ \((\d+\.\d+)/.exec(
-      execFileSync(syslogNg, ['--version'], { encoding: 'utf8' }),
-    )?.[1];
+    const shown = execFileSync(syslogNg, ['--version'], { encoding: 'utf8' });
+    const version = /^syslog-ng \d+ \((\d+\.\d+)/.exec(shown)?.[1];
     writeFileSync(join(folder, 'syslog-ng.conf'), `@version: ${version}\n${setting}`);
-    const files = [
-      '--cfgfile',
-      'syslog-ng.conf',
-      '--persist-file',
-      'persist',
-      '--pidfile',
-      'pid',
-      '--control',
-      'control',
-    ];
+    const files = '--cfgfile syslog-ng.conf --persist-file persist --pidfile pid --control control'.split(' ');
     return new TestProcess(syslogNg, ['--foreground', '--stderr', '--no-caps', ...files], {}, { cwd: folder });
   }
 

@@ -76,7 +76,7 @@ describe('compose.yaml', () => {
         if (volume.startsWith('./')) assert.ok(existsSync(join(DEPLOY, volume.split(':')[0] ?? '')), volume);
     }
     assert.equal(compose.services['gateway']?.environment?.['INGEST_ADMIN_ONLY'], '1');
-    const wanted = alertRules().find(({ record }) => record === 'ingest:consumer_replicas:wanted')?.expr;
+    const wanted = alertRules.find(({ record }) => record === 'ingest:consumer_replicas:wanted')?.expr;
     const consumers = services.filter(({ command }) => command?.includes('ingest-consumer.js'));
     assert.equal(wanted, `vector(${consumers.length})`);
     const redis = compose.services['redis']?.command?.join(' ') ?? '';

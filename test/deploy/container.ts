@@ -14,11 +14,10 @@ import {
 } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { describe, it } from 'node:test';
-import { TestProcess } from '../support/gateway.ts';
+import { TestClient, TestProcess } from '../support/gateway.ts';
 import { Pki } from '../support/pki.ts';
 import { TestRedis } from '../support/redis.ts';
 import { atEnd, eventually, temporaryFolder } from '../support/scope.ts';
-import { TestClient } from '../support/gateway.ts';
 import { makePackages } from '../package/installation.ts';
 import { DEPLOY, tool } from './deploy-files.ts';
 
@@ -29,6 +28,8 @@ const STORE = ['--storage-driver', 'vfs', '--root', join(folder, 'store'), '--ru
 const build = (...args: readonly string[]): string =>
   execFileSync(buildah, [...STORE, ...args], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] }).trim();
 
+const CHROOT = ['--isolation', 'chroot'];
+
 function makeBaseImage(): void {
   const root = join(folder, 'base/root');
   const take = (path: string, to = path): void => {
@@ -36,52 +37,34 @@ function makeBaseImage(): void {
     cpSync(realpathSync(path), join(root, to), { recursive: true });
   };
   const npm = dirname(dirname(realpathSync(execFileSync('which', ['npm'], { encoding: 'utf8' }).trim())));
-  for (const program of [process.execPath, '/bin/sh']) {
+  for (const program of [process.execPath, '/bin/sh'])
     for (const [library] of execFileSync('ldd', [program], { encoding: 'utf8' }).matchAll(/\/\S+/g)) take(library);
-  }
   take(process.execPath, '/usr/local/bin/node');
   take('/bin/sh');
   take('/usr/bin/env');
   take(npm, '/usr/local/lib/npm');
   symlinkSync('../lib/npm/bin/npm-cli.js', join(root, 'usr/local/bin/npm'));
   mkdirSync(join(root, 'tmp'), { mode: 0o777 });
-  writeFileSync(
-    join(folder, 'base/Containerfile'),
-    'FROM scratch\nCOPY root/ /\nENV PATH=/usr/local/bin:/usr/bin:/bin npm_config_cache=/npm-cache npm_config_offline=true\n',
-  );
-  build('bud', '--isolation', 'chroot', '--tag', 'base', join(folder, 'base'));
+  const env = 'PATH=/usr/local/bin:/usr/bin:/bin npm_config_cache=/npm-cache npm_config_offline=true';
+  writeFileSync(join(folder, 'base/Containerfile'), `FROM scratch\nCOPY root/ /\nENV ${env}\n`);
+  build('bud', ...CHROOT, '--tag', 'base', join(folder, 'base'));
 }
 
 function makeImage(): void {
   const context = join(folder, 'context');
-  mkdirSync(context);
-  const packages = makePackages();
-  cpSync(packages, join(context, 'package'), { recursive: true });
+  cpSync(makePackages(), join(context, 'package'), { recursive: true });
   // npm is offline inside the build, so an installation outside it fills npm's cache first.
   const npmCache = join(folder, 'npm-cache');
   const outside = join(folder, 'outside');
   mkdirSync(outside);
-  const tarball = readdirSync(packages).find((name) => /^ingest-gateway-.*\.tgz$/.test(name)) ?? '';
-  const quietly = ['--no-audit', '--no-fund', '--loglevel=error'];
-  execFileSync('npm', ['install', '--cache', npmCache, ...quietly, join(packages, tarball)], {
-    cwd: outside,
-    stdio: ['ignore', 'ignore', 'inherit'],
-  });
-  const volumes = ['--volume', `${npmCache}:/npm-cache`];
+  const tarball = readdirSync(join(context, 'package')).find((name) => /^ingest-gateway-.*\.tgz$/.test(name)) ?? '';
+  const quietly = ['--cache', npmCache, '--no-audit', '--no-fund', '--loglevel=error'];
+  const stdio = ['ignore', 'ignore', 'inherit'] as const;
+  execFileSync('npm', ['install', ...quietly, join(context, 'package', tarball)], { cwd: outside, stdio: [...stdio] });
   const given = ['BUILD=localhost/base', 'RUNTIME=localhost/base', 'VERSION=1.2.3', 'REVISION=abc'];
   const bases = given.flatMap((argument) => ['--build-arg', argument]);
-  build(
-    'bud',
-    '--isolation',
-    'chroot',
-    ...volumes,
-    ...bases,
-    '--tag',
-    'ingest-gateway',
-    '--file',
-    join(DEPLOY, 'Containerfile'),
-    context,
-  );
+  const file = ['--tag', 'ingest-gateway', '--file', join(DEPLOY, 'Containerfile')];
+  build('bud', ...CHROOT, '--volume', `${npmCache}:/npm-cache`, ...bases, ...file, context);
 }
 
 function run(
@@ -89,25 +72,22 @@ function run(
   env: Readonly<Record<string, string>>,
   volumes: readonly string[] = [],
 ): TestProcess {
-  const container = build('from', '--isolation', 'chroot', 'localhost/ingest-gateway');
+  const container = build('from', ...CHROOT, 'localhost/ingest-gateway');
   const settings = Object.entries(env).map(([key, value]) => `--env=${key}=${value}`);
-  const process = new TestProcess(
+  const mounts = volumes.map((volume) => `--volume=${volume}`);
+  return new TestProcess(
     buildah,
-    [
-      ...STORE,
-      'run',
-      '--isolation',
-      'chroot',
-      ...settings,
-      ...volumes.map((volume) => `--volume=${volume}`),
-      container,
-      '--',
-      'node',
-      ...args,
-    ],
+    [...STORE, 'run', ...CHROOT, ...settings, ...mounts, container, '--', 'node', ...args],
     {},
   );
-  return process;
+}
+
+interface Image {
+  readonly OCIv1: {
+    readonly config: Readonly<Record<'User' | 'StopSignal' | 'Entrypoint' | 'Cmd', unknown>> & {
+      readonly Labels: Readonly<Record<string, string>>;
+    };
+  };
 }
 
 describe('the image', () => {
@@ -115,24 +95,13 @@ describe('the image', () => {
     atEnd(() => rmSync(folder, { recursive: true, force: true, maxRetries: 5 }));
     makeBaseImage();
     makeImage();
-    const { OCIv1 } = JSON.parse(build('inspect', '--type', 'image', 'localhost/ingest-gateway')) as {
-      OCIv1: {
-        config: {
-          User: string;
-          StopSignal: string;
-          Entrypoint: string[];
-          Cmd: string[];
-          Labels: Readonly<Record<string, string>>;
-        };
-      };
-    };
+    const { config } = (JSON.parse(build('inspect', '--type', 'image', 'localhost/ingest-gateway')) as Image).OCIv1;
     assert.deepEqual(
-      [OCIv1.config.User, OCIv1.config.StopSignal, OCIv1.config.Entrypoint, OCIv1.config.Cmd],
+      [config.User, config.StopSignal, config.Entrypoint, config.Cmd],
       ['65532:65532', 'SIGTERM', ['node'], ['ingest-gateway.js']],
     );
-
-    assert.equal(OCIv1.config.Labels['org.opencontainers.image.version'], '1.2.3');
-    assert.equal(OCIv1.config.Labels['org.opencontainers.image.revision'], 'abc');
+    assert.equal(config.Labels['org.opencontainers.image.version'], '1.2.3');
+    assert.equal(config.Labels['org.opencontainers.image.revision'], 'abc');
 
     const script = `import { accessSync, constants, readdirSync, statSync } from 'node:fs';
 const writable = [];

@@ -14,11 +14,7 @@ export function tool(command: string, debianPackage: string): string {
   return execFileSync(ensure, [command, debianPackage], { encoding: 'utf8' }).trim();
 }
 
-export function ran(
-  command: string,
-  args: readonly string[],
-  cwd = DEPLOY,
-): { readonly status: number | null; readonly text: string } {
+export function ran(command: string, args: readonly string[], cwd = DEPLOY) {
   const { status, stdout, stderr } = spawnSync(command, args, { cwd, encoding: 'utf8' });
   return { status, text: stdout + stderr };
 }
@@ -30,10 +26,10 @@ export interface Rule {
   readonly annotations?: Readonly<Record<string, string>>;
 }
 
-export function alertRules(): readonly Rule[] {
-  const { groups } = parse(deployFile('alerts.yml')) as { groups: { rules: Rule[] }[] };
-  return groups.flatMap(({ rules }) => rules);
-}
+const { groups } = parse(deployFile('alerts.yml')) as {
+  readonly groups: readonly { readonly rules: readonly Rule[] }[];
+};
+export const alertRules = groups.flatMap(({ rules }) => rules);
 
 export interface Panel {
   readonly type: string;
@@ -43,13 +39,9 @@ export interface Panel {
   readonly targets?: readonly { readonly expr: string }[];
 }
 
-export function boardPanels(): readonly Panel[] {
-  const { panels } = JSON.parse(deployFile('grafana/ingest.json')) as { panels: readonly Panel[] };
-  return panels.filter(({ type }) => type !== 'row');
-}
-
-export const boardQueries = (): readonly string[] =>
-  boardPanels().flatMap(({ targets = [] }) => targets.map(({ expr }) => expr));
+const { panels } = JSON.parse(deployFile('grafana/ingest.json')) as { panels: readonly Panel[] };
+export const boardPanels = panels.filter(({ type }) => type !== 'row');
+export const boardQueries = boardPanels.flatMap(({ targets = [] }) => targets.map(({ expr }) => expr));
 
 /** Parses the documents in a YAML text as YAML 1.1, which Kubernetes reads. */
 export function documents(text: string): readonly Readonly<Record<string, unknown>>[] {

@@ -50,10 +50,8 @@ class Machine {
       if (nspawn.exitCode === null) await new Promise((resolve) => nspawn.once('exit', resolve));
     });
     await eventually('systemd has booted', () => {
-      const { stdout } = spawnSync('ps', ['--no-headers', '-o', 'pid', '--ppid', String(nspawn.pid)], {
-        encoding: 'utf8',
-      });
-      machine.#leader = Number(stdout);
+      const ps = ['--no-headers', '-o', 'pid', '--ppid', String(nspawn.pid)];
+      machine.#leader = Number(spawnSync('ps', ps, { encoding: 'utf8' }).stdout);
       return machine.#leader > 0 && /running|degraded/.test(machine.sh('systemctl is-system-running').text);
     });
     return machine;
@@ -64,21 +62,9 @@ class Machine {
   }
 
   sh(script: string, input = '', cwd = '/packages'): { readonly status: number | null; readonly text: string } {
-    const shell = [
-      '--target',
-      String(this.#leader),
-      '--all',
-      '--',
-      'env',
-      '-i',
-      'PATH=/usr/sbin:/usr/bin:/sbin:/bin',
-      'HOME=/root',
-    ];
-    const { status, stdout, stderr } = spawnSync('nsenter', [...shell, 'sh', '-ec', `cd ${cwd}; ${script}`], {
-      encoding: 'utf8',
-      input,
-      timeout: PATIENCE_MS,
-    });
+    const env = ['env', '-i', 'PATH=/usr/sbin:/usr/bin:/sbin:/bin', 'HOME=/root'];
+    const shell = ['--target', String(this.#leader), '--all', '--', ...env, 'sh', '-ec', `cd ${cwd}; ${script}`];
+    const { status, stdout, stderr } = spawnSync('nsenter', shell, { encoding: 'utf8', input, timeout: PATIENCE_MS });
     return { status, text: stdout + stderr };
   }
 
@@ -90,13 +76,11 @@ class Machine {
   }
 
   /** Runs a script until it prints this. People type more slowly than programs start. */
-  prints(script: string, wanted: RegExp, cwd = '/root'): Promise<true> {
-    return eventually(
-      `${script} prints ${wanted.source}`,
-      () => wanted.test(this.sh(script, '', cwd).text) || undefined,
-      60_000,
-    ).catch(() =>
-      assert.fail(`${script}: ${this.sh(script, '', cwd).text}\n${this.sh('journalctl -o cat -n 40').text}`),
+  async prints(script: string, wanted: RegExp, cwd = '/root'): Promise<void> {
+    let text = '';
+    const found = (): boolean => wanted.test((text = this.sh(script, '', cwd).text));
+    await eventually(script, found, 60_000).catch(() =>
+      assert.fail(`${script}: ${text}\n${this.sh('journalctl -o cat -n 40').text}`),
     );
   }
 }

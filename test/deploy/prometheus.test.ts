@@ -37,14 +37,14 @@ describe('the alerts', () => {
     writeFileSync(join(folder, 'alerts.yml'), deployFile('alerts.yml'));
     const { status, text } = ran(promtool, ['check', 'config', 'prometheus.yml'], folder);
     assert.equal(status, 0, text);
-    assert.match(text, new RegExp(`${alertRules().length} rules found`));
+    assert.match(text, new RegExp(`${alertRules.length} rules found`));
   });
 
   it('fire on their series, and are silent on healthy ones', { tags: ['long'] }, () => {
     const { status, text } = ran(promtool, ['test', 'rules', ...TESTS]);
     assert.equal(status, 0, text);
     const tests = TESTS.flatMap((file) => (parse(deployFile(file)) as RuleTests).tests);
-    const names = [...new Set(alertRules().flatMap(({ alert }) => alert ?? []))];
+    const names = [...new Set(alertRules.flatMap(({ alert }) => alert ?? []))];
     const fired = tests.flatMap(({ alert_rule_test = [] }) =>
       alert_rule_test.filter(({ exp_alerts }) => (exp_alerts ?? []).length > 0),
     );
@@ -78,14 +78,11 @@ describe('the metrics of alerts and board', () => {
         ? [await Scrape.of(gateway.client()), new Scrape(text), new Scrape(readFileSync(written, 'utf8'))]
         : undefined;
     });
-    const exposed = new Map(
-      scrapes.flatMap(({ samples }) => samples.map(({ name, labels }) => [name, labels] as const)),
-    );
-    const recorded = alertRules().flatMap(({ record }) => record ?? []);
-    for (const query of [...boardQueries(), ...alertRules().map(({ expr }) => expr)]) {
-      for (const [name] of query
-        .replaceAll(/"[^"]*"/g, '')
-        .matchAll(/\b(?:ingest|process|nodejs)[a-z0-9_:]*\b(?!\s*\()/g)) {
+    const exposed = new Set(scrapes.flatMap(({ samples }) => samples.map(({ name }) => name)));
+    const recorded = alertRules.flatMap(({ record }) => record ?? []);
+    for (const query of [...boardQueries, ...alertRules.map(({ expr }) => expr)]) {
+      const names = query.replaceAll(/"[^"]*"/g, '').matchAll(/\b(?:ingest|process|nodejs)[a-z0-9_:]*\b(?!\s*\()/g);
+      for (const [name] of names) {
         if (recorded.includes(name)) continue;
         assert.ok(exposed.has(name), `${name}, in ${query}`);
       }
@@ -108,13 +105,12 @@ describe('the alerts of a running Prometheus', { tags: ['long'] }, () => {
       INGEST_ADMIN_ADDR: `127.0.0.1:${admin}`,
       INGEST_PRODUCERS_FILE: producersFile,
     });
-    const consumer = new Program('ingest-consumer', {
-      env: {
-        INGEST_QUEUE_URI: redis.uri,
-        INGEST_CONSUMER_ADDR: `127.0.0.1:${consumerPort}`,
-        INGEST_WAREHOUSE_URI: 'postgres://nobody@127.0.0.1:1/nowhere',
-      },
-    });
+    const env = {
+      INGEST_QUEUE_URI: redis.uri,
+      INGEST_CONSUMER_ADDR: `127.0.0.1:${consumerPort}`,
+      INGEST_WAREHOUSE_URI: 'postgres://nobody@127.0.0.1:1/nowhere',
+    };
+    const consumer = new Program('ingest-consumer', { env });
     await consumer.listening();
     const prometheus = await RunningPrometheus.start({
       'ingest-gateway': `127.0.0.1:${admin}`,
@@ -122,15 +118,12 @@ describe('the alerts of a running Prometheus', { tags: ['long'] }, () => {
     });
     const firing = async (what: string, names: readonly string[]): Promise<void> => {
       let missing = names;
-      await eventually(
-        what,
-        async () => {
-          const found = await prometheus.firing();
-          missing = names.filter((name) => !found.has(name));
-          return missing.length === 0;
-        },
-        60_000,
-      ).catch((cause: unknown) => assert.fail(`${missing.join(', ')} does not fire: ${String(cause)}`));
+      const fire = async (): Promise<boolean> => {
+        const found = await prometheus.firing();
+        missing = names.filter((name) => !found.has(name));
+        return missing.length === 0;
+      };
+      await eventually(what, fire, 60_000).catch((cause) => assert.fail(`${missing.join(', ')}: ${cause}`));
     };
     const client = gateway.client(await pki.producer('one'));
     const samples = (): Promise<unknown> => Promise.all([client.post('no json'), client.post(event('same'))]);

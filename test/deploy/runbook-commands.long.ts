@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
 import { eventually } from '../support/scope.ts';
 import { deployFile } from './deploy-files.ts';
-import { promtool, RunbookSystem } from './runbook-system.ts';
+import { promtool, startRunbookSystem, type RunbookSystem } from './runbook-system.ts';
 
 const PROGRAMS =
   'curl|ingest-(?:gateway|consumer|admin)|openssl|redis-cli|systemctl|kubectl|journalctl|ss|sysctl|pg_dump|pg_restore|sqlite3|du|make|printf|\\[';
@@ -31,23 +31,26 @@ function commandsOf(page: string): readonly string[] {
   );
 }
 
+const UNITS = 'units need a machine that systemd has started';
+const KUBERNETES = 'there is no Kubernetes cluster';
+const RESTORED = 'test/admin restores a queue with these commands';
 const CANNOT: Readonly<Record<string, string>> = {
-  'kubectl get pods': 'there is no Kubernetes cluster',
-  'kubectl get deploy ingest-consumer': 'there is no Kubernetes cluster',
-  'kubectl rollout restart deployment/ingest-gateway': 'there is no Kubernetes cluster',
-  "journalctl -u 'ingest-*' -o cat -n 100": 'units need a machine that systemd has started',
-  "systemctl status 'ingest-*'": 'units need a machine that systemd has started',
-  'systemctl list-timers ingest-reconcile.timer': 'units need a machine that systemd has started',
-  'journalctl -u ingest-reconcile': 'units need a machine that systemd has started',
-  'systemctl start ingest-reconcile': 'units need a machine that systemd has started',
-  'kubectl get cronjob ingest-reconcile': 'there is no Kubernetes cluster',
-  'systemctl reload': 'units need a machine that systemd has started',
-  'systemctl stop ingest-gateway@9470': 'units need a machine that systemd has started',
-  'systemctl stop redis-server': 'test/admin restores a queue with these commands',
-  'systemctl start redis-server': 'test/admin restores a queue with these commands',
+  'kubectl get pods': KUBERNETES,
+  'kubectl get deploy ingest-consumer': KUBERNETES,
+  'kubectl rollout restart deployment/ingest-gateway': KUBERNETES,
+  'kubectl get cronjob ingest-reconcile': KUBERNETES,
+  "journalctl -u 'ingest-*' -o cat -n 100": UNITS,
+  "systemctl status 'ingest-*'": UNITS,
+  'systemctl list-timers ingest-reconcile.timer': UNITS,
+  'journalctl -u ingest-reconcile': UNITS,
+  'systemctl start ingest-reconcile': UNITS,
+  'systemctl reload': UNITS,
+  'systemctl start': UNITS,
+  'systemctl stop ingest-gateway@9470': UNITS,
+  'systemctl restart ingest-consumer@9464': UNITS,
   'systemctl enable --now ingest-consumer@9474': 'test/deploy/installed.ts enables units',
-  'systemctl start': 'units need a machine that systemd has started',
-  'systemctl restart ingest-consumer@9464': 'units need a machine that systemd has started',
+  'systemctl stop redis-server': RESTORED,
+  'systemctl start redis-server': RESTORED,
   'redis-cli CONFIG REWRITE': 'the server here has no configuration file',
   'sysctl net.ipv4.tcp_migrate_req=1':
     "it changes the machine's own setting; test/rolling does it in a network of its own",
@@ -72,6 +75,8 @@ const host = ({ consumerUrl }: RunbookSystem): readonly [string, string] => ['ht
 const port = ({ gateway }: RunbookSystem): readonly [string, string] => [':8443', `:${gateway.port}`];
 const aNode = ({ cluster }: RunbookSystem): string => `127.0.0.1:${cluster.nodes[0]?.port}`;
 
+const OLD_PASSWORD = "redis-cli ACL SETUSER ingest-gateway '>OLD'";
+
 const STEPS: Readonly<Record<string, Step>> = {
   "curl -s -w '\\n' http://127.0.0.1:9464/health/ready": { says: /^\{"status":"ready"\}$/m, with: host },
   'curl -s http://127.0.0.1:9464/metrics | grep ^ingest_': { says: /^ingest_landed_total \d/m, with: host },
@@ -93,10 +98,7 @@ const STEPS: Readonly<Record<string, Step>> = {
   'redis-cli XINFO STREAM ingest': { says: /last-generated-id/ },
   'XINFO GROUPS ingest': { says: /warehouse[^]*lag/ },
   'XINFO CONSUMERS ingest warehouse': { says: /name[^]*pending/ },
-  'redis-cli --cluster check HOST:PORT': {
-    says: /All 16384 slots covered/,
-    with: (system) => ['HOST:PORT', aNode(system)],
-  },
+  'redis-cli --cluster check HOST:PORT': { says: /All 16384 slots covered/, with: (one) => ['HOST:PORT', aNode(one)] },
   'CLUSTER NODES': { says: /myself,master/, with: ({ cluster }) => ['redis-cli', onNode(cluster.nodes[0]?.port)] },
   'CLUSTER FAILOVER TAKEOVER': { says: /^OK$/m, with: ({ cluster }) => ['redis-cli', onNode(cluster.nodes[3]?.port)] },
   'CONFIG SET maxmemory': { says: /^OK$/m, with: append(' 200mb') },
@@ -110,14 +112,11 @@ const STEPS: Readonly<Record<string, Step>> = {
   BGSAVE: { says: /Background saving/, with: append(' SCHEDULE') },
   BGREWRITEAOF: { says: /Background append only file rewriting/ },
   "redis-cli ACL SETUSER ingest-gateway '>NEW'": { says: /^OK$/m },
-  "redis-cli ACL SETUSER ingest-gateway '<OLD'": {
-    says: /^OK$/m,
-    after: "redis-cli ACL SETUSER ingest-gateway '>OLD'",
-  },
+  "redis-cli ACL SETUSER ingest-gateway '<OLD'": { says: /^OK$/m, after: OLD_PASSWORD },
   'redis-cli ACL SAVE': { says: /^OK$/m },
   'redis-cli ACL GETUSER ingest-gateway': {
     says: /^passwords$\n^[0-9a-f]{64}$\n^[0-9a-f]{64}$/m,
-    after: "redis-cli ACL SETUSER ingest-gateway '>OLD'",
+    after: OLD_PASSWORD,
   },
   'sum by (code) (rate(ingest_errors_total[5m]))': { says: /\{code="QUEUE_UNAVAILABLE"\} => 0/, soon: true },
   'count by (version) (ingest_build_info)': { says: /\{version="[\d.]+"\} => 2/, soon: true },
@@ -136,7 +135,7 @@ const STEPS: Readonly<Record<string, Step>> = {
   'ingest-admin quarantine list': { says: /refused_by_warehouse/ },
   'ingest-admin quarantine show ENTRY': {
     says: /^ {2}\w+: .*\n {2}producer /m,
-    with: async (system) => ['ENTRY', `'${await system.entry()}'`],
+    with: async ({ store }) => ['ENTRY', `'${(await store.quarantine())[0]?.entry}'`],
   },
   'ingest-admin quarantine list --reason refused_by_warehouse --since 12h': { says: /refused_by_warehouse/ },
   'ingest-admin quarantine replay --reason refused_by_warehouse': { says: /audit: .* replay .*: 2 changed/ },
@@ -185,19 +184,16 @@ const isOfCertificates = (command: string): boolean => /^(?:openssl (?:req|ca|ve
 describe('the commands of the runbook', () => {
   const commands = [...new Set(commandsOf(deployFile('RUNBOOK.md')).filter((one) => !isOfCertificates(one)))];
   let system: RunbookSystem;
-  before(
-    async () => {
-      system = await RunbookSystem.start();
-    },
-    { timeout: 180_000 },
-  );
+  before(async () => {
+    system = await startRunbookSystem();
+  });
 
   it('all have an expected output in this test', () => {
     assert.deepEqual([...Object.keys(STEPS), ...Object.keys(CANNOT)].sort(), [...commands].sort());
   });
 
   for (const command of commands.filter((one) => one in STEPS))
-    it(`print what the page promises: ${command}`, { timeout: 120_000 }, async () => {
+    it(`print what the page promises: ${command}`, async () => {
       const { says, with: given, after, soon, exits = 0 } = STEPS[command] as Step;
       if (after !== undefined) system.run(typed(after, system.prometheusUrl));
       const [from, to] = (await given?.(system)) ?? ['', ''];

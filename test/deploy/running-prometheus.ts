@@ -7,7 +7,7 @@ import { TestProcess } from '../support/gateway.ts';
 import { temporaryFolder } from '../support/scope.ts';
 import { deployFile, tool } from './deploy-files.ts';
 
-export interface Alert {
+interface Alert {
   readonly state: 'pending' | 'firing';
   readonly labels: Readonly<Record<string, string>>;
 }
@@ -37,15 +37,9 @@ export class RunningPrometheus {
     writeFileSync(join(folder, 'alerts.yml'), shortened(deployFile('alerts.yml'), 20, 2));
     writeFileSync(join(folder, 'prometheus.yml'), JSON.stringify(config));
     const address = `127.0.0.1:${await freePort()}`;
-    const server = new TestProcess(
-      tool('prometheus', 'prometheus'),
-      [
-        `--config.file=${join(folder, 'prometheus.yml')}`,
-        `--storage.tsdb.path=${join(folder, 'data')}`,
-        `--web.listen-address=${address}`,
-      ],
-      {},
-    );
+    const files = [`--config.file=${join(folder, 'prometheus.yml')}`, `--storage.tsdb.path=${join(folder, 'data')}`];
+    const args = [...files, `--web.listen-address=${address}`];
+    const server = new TestProcess(tool('prometheus', 'prometheus'), args, {});
     await server.line(/Server is ready/);
     return new RunningPrometheus(`http://${address}`);
   }

@@ -47,24 +47,14 @@ describe('the package ingest-client', () => {
   it('has no dependencies, and holds nothing of the server', () => {
     const manifest = JSON.parse(readFileSync(join(client.root, 'package.json'), 'utf8')) as Record<string, unknown>;
     assert.equal(manifest['dependencies'], undefined);
-    const strange = client.files.filter((path) => !/^(package\.json|LICENSE|README\.md|(bin|lib)\/.*)$/.test(path));
-    assert.deepEqual(strange, []);
     assert.ok(client.bytes < 2 * 1024 * 1024, String(client.bytes));
-    const modules = client.files.filter((path) => path.endsWith('.js'));
-    const allowed = /^(bin\/(ingest-send|output|process-end)|lib\/(send|process|ingest)\/[a-z-]+)\.js$/;
-    assert.deepEqual(
-      modules.filter((path) => !allowed.test(path)),
-      [],
-    );
-    for (const path of modules) {
-      const imported = [
-        ...readFileSync(join(client.root, path), 'utf8').matchAll(/^(?:import|export)\b.* from '([^.'][^']*)'/gm),
-      ];
-      assert.deepEqual(
-        imported.filter(([, name]) => !name?.startsWith('node:')).map(([, name]) => name),
-        [],
-        path,
-      );
+    const module =
+      /^(bin\/(ingest-send|output|process-end)|lib\/(send|process|ingest)\/[a-z-]+)(\.d\.ts|\.js(\.map)?)$/;
+    for (const path of client.files) {
+      assert.ok(/^(package\.json|LICENSE|README\.md|bin\/ingest-send)$/.test(path) || module.test(path), path);
+      if (!path.endsWith('.js')) continue;
+      const text = readFileSync(join(client.root, path), 'utf8');
+      assert.doesNotMatch(text, /^(?:import|export)\b.* from '(?!\.|node:)/m, path);
     }
   });
 
@@ -139,10 +129,8 @@ for (const [name, [program, ...args]] of there) {
     it('has ingest-send, which sends files and reports their errors', () => {
       const lines = Array.from({ length: 200 }, (_, at) => event(`${name}-${at}`)).join('\n');
       const whole = gzipSync(lines);
-      const [some, cutOff] = ['some', 'cut'].map((stem) => `${stem}-${name.replace(' ', '-')}.ndjson.gz`) as [
-        string,
-        string,
-      ];
+      const named = (stem: string): string => `${stem}-${name.replace(' ', '-')}.ndjson.gz`;
+      const [some, cutOff] = [named('some'), named('cut')];
       writeFileSync(join(client.folder, some), whole);
       writeFileSync(join(client.folder, cutOff), whole.subarray(0, -20));
       const pem = (file: string): string => pki.path(file);

@@ -1,10 +1,11 @@
 // Packages as users get them: built by bin/make-package.ts and installed by npm into empty folders.
-import { execFileSync } from 'node:child_process';
+import { execFileSync, type StdioOptions } from 'node:child_process';
 import { lstatSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { delimiter, dirname, join } from 'node:path';
 import { temporaryFolder } from '../support/scope.ts';
 
 export const ROOT = new URL('../../', import.meta.url).pathname;
+const STDIO: StdioOptions = ['ignore', 'ignore', 'inherit'];
 const NPM = ['--no-audit', '--no-fund', '--prefer-offline', '--loglevel=error'];
 
 export interface Manifest {
@@ -24,9 +25,7 @@ export const NODE_ON_PATH = {
 
 export function makePackages(root = ROOT): string {
   const folder = temporaryFolder('ingest-packages-');
-  execFileSync(join(ROOT, 'bin/node'), [join(root, 'bin/make-package.ts'), folder], {
-    stdio: ['ignore', 'ignore', 'inherit'],
-  });
+  execFileSync(join(ROOT, 'bin/node'), [join(root, 'bin/make-package.ts'), folder], { stdio: STDIO });
   return folder;
 }
 
@@ -51,10 +50,7 @@ export class Installation {
    * `--prefix`.
    */
   add(...packages: readonly string[]): void {
-    execFileSync('npm', ['install', ...NPM, ...packages], {
-      cwd: this.folder,
-      stdio: ['ignore', 'ignore', 'inherit'],
-    });
+    execFileSync('npm', ['install', ...NPM, ...packages], { cwd: this.folder, stdio: STDIO });
   }
 
   program(name: string): string {

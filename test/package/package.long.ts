@@ -1,16 +1,6 @@
 import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
-import {
-  chmodSync,
-  cpSync,
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  statSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs';
+import * as fs from 'node:fs';
 import { dirname, join } from 'node:path';
 import { before, describe, it } from 'node:test';
 import { settingsOf } from '../../lib/process/settings.ts';
@@ -23,6 +13,14 @@ import { Installation, makePackages, NODE_ON_PATH, ROOT, ROOT_MANIFEST, type Man
 const INSTALLED_BYTES_MAX = 45 * 1024 * 1024;
 const PERMISSIVE = new Set(['0BSD', 'Apache-2.0', 'BlueOak-1.0.0', 'BSD-2-Clause', 'BSD-3-Clause', 'ISC', 'MIT']);
 
+interface Bill {
+  readonly components: readonly {
+    readonly name: string;
+    readonly version: string;
+    readonly licenses?: readonly { readonly license?: { readonly id?: string }; readonly expression?: string }[];
+  }[];
+}
+
 let packages: string;
 let gateway: Installation;
 let toollint: Installation;
@@ -34,14 +32,11 @@ before(() => {
 });
 
 const packageVersion = ({ root }: Installation): string =>
-  (JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { version: string }).version;
+  (JSON.parse(fs.readFileSync(join(root, 'package.json'), 'utf8')) as { version: string }).version;
 
-const run = (
-  installation: Installation,
-  program: string,
-  args: readonly string[],
-  env: Readonly<Record<string, string>> = NODE_ON_PATH,
-) =>
+type Env = Readonly<Record<string, string>>;
+
+const run = (installation: Installation, program: string, args: readonly string[], env: Env = NODE_ON_PATH) =>
   spawnSync(installation.program(program), args, {
     cwd: installation.folder,
     env: { ...process.env, ...env },
@@ -57,10 +52,12 @@ const PAGE_SCRIPT = /^lib\/telemetry\/status-(figures|rules|view)\.js$/;
 describe('what is installed', () => {
   it('is JavaScript with declarations and source maps, without sources, tests, benchmarks or CI', () => {
     for (const { files, name } of [gateway, toollint]) {
-      const strange = files.filter(
-        (path) => !/^(package\.json|LICENSE|README\.md|(bin|lib|openapi|deploy)\/.*)$/.test(path),
+      const known = /^(package\.json|LICENSE|README\.md|(bin|lib|openapi|deploy)\/.*)$/;
+      assert.deepEqual(
+        files.filter((path) => !known.test(path)),
+        [],
+        name,
       );
-      assert.deepEqual(strange, [], name);
       const sources = files.filter((path) => /(?<!\.d)\.ts$|\.test\./.test(path));
       assert.deepEqual(sources, [], name);
       const scripts = files.filter((path) => path.endsWith('.js') && !PAGE_SCRIPT.test(path));
@@ -91,16 +88,9 @@ describe('what is installed', () => {
 
   it('states its bill of materials, with the tested versions and permissive licences only', () => {
     for (const { name, root } of [gateway, toollint]) {
-      const { components } = JSON.parse(
-        readFileSync(join(packages, `${name}-${packageVersion(gateway)}.cdx.json`), 'utf8'),
-      ) as {
-        components: {
-          name: string;
-          version: string;
-          licenses?: { license?: { id?: string }; expression?: string }[];
-        }[];
-      };
-      const { dependencies } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as Manifest;
+      const file = join(packages, `${name}-${packageVersion(gateway)}.cdx.json`);
+      const { components } = JSON.parse(fs.readFileSync(file, 'utf8')) as Bill;
+      const { dependencies } = JSON.parse(fs.readFileSync(join(root, 'package.json'), 'utf8')) as Manifest;
       const tested = { ...ROOT_MANIFEST.devDependencies, ...ROOT_MANIFEST.dependencies };
       for (const dependency of Object.keys(dependencies))
         assert.equal(components.find((one) => one.name === dependency)?.version, tested[dependency], dependency);
@@ -131,29 +121,23 @@ describe('an installed program', () => {
   it('reports in one line which node it needs if node is missing or older', () => {
     const folder = temporaryFolder();
     for (const tool of ['sh', 'readlink'])
-      symlinkSync(execFileSync('which', [tool], { encoding: 'utf8' }).trim(), join(folder, tool));
+      fs.symlinkSync(execFileSync('which', [tool], { encoding: 'utf8' }).trim(), join(folder, tool));
     for (const found of ['none', 'v24.9.0']) {
       if (found !== 'none') {
-        writeFileSync(join(folder, 'node'), `#!/bin/sh\necho ${found}\n`);
-        chmodSync(join(folder, 'node'), 0o755);
+        fs.writeFileSync(join(folder, 'node'), `#!/bin/sh\necho ${found}\n`);
+        fs.chmodSync(join(folder, 'node'), 0o755);
       }
       for (const [installation, name] of programs()) {
         if (name === 'toollint') continue;
         const { status, stdout, stderr } = run(installation, name, ['--version'], { PATH: folder });
-        assert.deepEqual(
-          [status, stdout, stderr],
-          [2, '', `node 26 or newer must be on PATH; found: ${found}\n`],
-          name,
-        );
+        const sentence = `node 26 or newer must be on PATH; found: ${found}\n`;
+        assert.deepEqual([status, stdout, stderr], [2, '', sentence], name);
       }
     }
   });
 });
 
-async function landEvents(
-  program: (name: string) => string,
-  installed: Readonly<Record<string, string>>,
-): Promise<void> {
+async function landEvents(program: (name: string) => string, installed: Env): Promise<void> {
   const redis = await TestRedis.start();
   const folder = temporaryFolder();
   const env = {
@@ -162,7 +146,7 @@ async function landEvents(
     INGEST_WAREHOUSE_URI: `sqlite:${join(folder, 'warehouse.db')}`,
     INGEST_STATE_DIR: folder,
   };
-  const start = (name: string, more: Readonly<Record<string, string>>): TestProcess =>
+  const start = (name: string, more: Env): TestProcess =>
     new TestProcess(program(name), [], { ...env, ...more }, { cwd: folder });
   const consumer = start('ingest-consumer', { INGEST_CONSUMER_ADDR: '127.0.0.1:0' });
   const server = start('ingest-gateway', { INGEST_GATEWAY_ADDR: '127.0.0.1:0' });
@@ -200,7 +184,7 @@ describe('an installation that brings its own runtime', () => {
   it('is an archive whose programs land events wherever it is unpacked', async () => {
     const folder = temporaryFolder();
     execFileSync('tar', ['-xzf', archives[0] ?? '', '-C', folder]);
-    const [top = ''] = readdirSync(folder);
+    const [top = ''] = fs.readdirSync(folder);
     assert.match(top, /^ingest-gateway-\d[\w.+]+-linux-(amd64|arm64)$/);
     await landEvents((name) => join(folder, top, 'bin', name), NO_NODE);
   });
@@ -208,43 +192,38 @@ describe('an installation that brings its own runtime', () => {
   it("is a Debian package that installs into an empty root, passes systemd's checks, and is removed completely", async () => {
     const root = temporaryFolder();
     for (const path of ['var/lib/dpkg/info', 'var/lib/dpkg/updates', 'etc/systemd/system'])
-      mkdirSync(join(root, path), { recursive: true });
-    writeFileSync(join(root, 'var/lib/dpkg/status'), '');
+      fs.mkdirSync(join(root, path), { recursive: true });
+    fs.writeFileSync(join(root, 'var/lib/dpkg/status'), '');
     const analyze = tool('systemd-analyze', 'systemd');
     // systemd-analyze looks for the files that the units name below this root.
-    cpSync('/usr/bin/kill', join(root, 'usr/bin/kill'));
-    cpSync('/usr/lib/systemd/system', join(root, 'usr/lib/systemd/system'), {
+    fs.cpSync('/usr/bin/kill', join(root, 'usr/bin/kill'));
+    fs.cpSync('/usr/lib/systemd/system', join(root, 'usr/lib/systemd/system'), {
       recursive: true,
       verbatimSymlinks: true,
     });
     const dpkg = (...args: readonly string[]): void => {
-      const forced = [
-        '--force-depends',
-        '--force-script-chrootless',
-        `--root=${root}`,
-        `--log=${root}/var/lib/dpkg/log`,
-      ];
-      const { status, text } = ran('dpkg', [...forced, ...args]);
+      const at = [`--root=${root}`, `--log=${root}/var/lib/dpkg/log`];
+      const { status, text } = ran('dpkg', ['--force-depends', '--force-script-chrootless', ...at, ...args]);
       assert.equal(status, 0, text);
     };
     const files = (): readonly string[] =>
-      readdirSync(root, { recursive: true, encoding: 'utf8' }).filter((path) => !path.startsWith('var/lib/dpkg'));
+      fs.readdirSync(root, { recursive: true, encoding: 'utf8' }).filter((path) => !path.startsWith('var/lib/dpkg'));
 
     const before = files();
     dpkg('--install', archives[1] ?? '');
-    assert.match(readFileSync(join(root, 'etc/passwd'), 'utf8'), /^ingest:/m);
-    assert.match(readFileSync(join(root, 'etc/group'), 'utf8'), /^ingest:/m);
+    assert.match(fs.readFileSync(join(root, 'etc/passwd'), 'utf8'), /^ingest:/m);
+    assert.match(fs.readFileSync(join(root, 'etc/group'), 'utf8'), /^ingest:/m);
     for (const program of ['gateway', 'consumer'] as const) {
       const path = join(root, `etc/ingest/${program}.env`);
-      assert.equal(statSync(path).mode & 0o777, 0o600);
-      const example = readFileSync(join(root, `usr/share/doc/ingest-gateway/examples/${program}.env`), 'utf8');
+      assert.equal(fs.statSync(path).mode & 0o777, 0o600);
+      const example = fs.readFileSync(join(root, `usr/share/doc/ingest-gateway/examples/${program}.env`), 'utf8');
       const known = settingsOf(program).map(([key]) => String(key));
       assert.deepEqual(keysIn(example), known);
-      const own = keysIn(readFileSync(path, 'utf8'));
+      const own = keysIn(fs.readFileSync(path, 'utf8'));
       assert.ok(own.includes('INGEST_QUEUE_URI') && own.every((key) => known.includes(key)), own.join());
     }
     const units = ['ingest-gateway@9470', 'ingest-consumer@9464'].map((name) => `${name}.service`);
-    assert.deepEqual(readdirSync(join(root, 'etc/systemd/system')), [], 'nothing is enabled');
+    assert.deepEqual(fs.readdirSync(join(root, 'etc/systemd/system')), [], 'nothing is enabled');
     for (const unit of units) {
       assert.deepEqual(ran('systemctl', [`--root=${root}`, 'enable', unit]).status, 0, unit);
       assert.deepEqual(ran('systemctl', [`--root=${root}`, 'disable', unit]).status, 0, unit);
@@ -253,24 +232,24 @@ describe('an installation that brings its own runtime', () => {
     await landEvents((name) => join(root, 'usr/bin', name), NO_NODE);
 
     const warehouse = join(root, 'var/lib/private/ingest/warehouse.db');
-    mkdirSync(dirname(warehouse), { recursive: true });
-    writeFileSync(warehouse, 'rows');
+    fs.mkdirSync(dirname(warehouse), { recursive: true });
+    fs.writeFileSync(warehouse, 'rows');
     dpkg('--purge', 'ingest-gateway');
-    assert.equal(readFileSync(warehouse, 'utf8'), 'rows', 'a purge keeps the data');
-    rmSync(join(root, 'var/lib/private'), { recursive: true });
+    assert.equal(fs.readFileSync(warehouse, 'utf8'), 'rows', 'a purge keeps the data');
+    fs.rmSync(join(root, 'var/lib/private'), { recursive: true });
     const left = files().filter((path) => !before.includes(path));
     assert.deepEqual(
       left.filter((path) => !/^etc\/(\.pwd\.lock|g?shadow-?|passwd-?|group-?)$/.test(path)),
       [],
     );
-    assert.doesNotMatch(readFileSync(join(root, 'etc/passwd'), 'utf8'), /ingest/);
-    assert.doesNotMatch(readFileSync(join(root, 'etc/group'), 'utf8'), /ingest/);
+    assert.doesNotMatch(fs.readFileSync(join(root, 'etc/passwd'), 'utf8'), /ingest/);
+    assert.doesNotMatch(fs.readFileSync(join(root, 'etc/group'), 'utf8'), /ingest/);
   });
 });
 
 describe('the installed toollint', () => {
   it('is a module that runs on every supported node, and reports in one line which node it needs', () => {
-    const manifest = JSON.parse(readFileSync(join(toollint.root, 'package.json'), 'utf8')) as Record<string, object>;
+    const manifest = JSON.parse(fs.readFileSync(join(toollint.root, 'package.json'), 'utf8')) as Record<string, object>;
     assert.deepEqual(manifest['engines'], { node: '>=22.15' });
     assert.equal(manifest['peerDependencies'], undefined);
     for (const range of Object.values(manifest['dependencies'] ?? {})) assert.match(String(range), /^\^/);
@@ -284,18 +263,17 @@ describe('the installed toollint', () => {
       ['24.0.0', 0],
     ] as const) {
       const program = join(toollint.root, 'bin/toollint.js');
-      const ended = spawnSync(process.execPath, ['--import', versions(node), program, '--version'], {
-        encoding: 'utf8',
-      });
+      const args = ['--import', versions(node), program, '--version'];
+      const ended = spawnSync(process.execPath, args, { encoding: 'utf8' });
       const sentence = `toollint: Node.js 22.15 or newer is needed, this is ${node}\n`;
       assert.deepEqual([ended.status, ended.stderr], [status, status === 2 ? sentence : '']);
     }
   });
 
   it('needs the linter only to scan, and then reports that it is missing', () => {
-    writeFileSync(join(toollint.folder, 'sample.js'), 'if (1) { let unused; }\n');
+    fs.writeFileSync(join(toollint.folder, 'sample.js'), 'if (1) { let unused; }\n');
     const config = `export default [{ files: ['**/*.js'], rules: { 'no-unused-vars': 2 } }];\n`;
-    writeFileSync(join(toollint.folder, 'eslint.config.mjs'), config);
+    fs.writeFileSync(join(toollint.folder, 'eslint.config.mjs'), config);
     assert.equal(run(toollint, 'toollint', ['schema']).status, 0);
     const { status, stderr } = run(toollint, 'toollint', ['scan', 'sample.js']);
     assert.equal(status, 2, stderr);
@@ -324,17 +302,11 @@ const first: Report['schemaVersion'] = 1;
 if (problems.length === 0 || schema === undefined) throw new Error('an empty document is none');
 console.log(typeof compare, typeof convert, typeof chosenGate, first);
 `;
-    writeFileSync(join(toollint.folder, 'use.ts'), use);
-    const options = {
-      module: 'nodenext',
-      target: 'es2024',
-      strict: true,
-      types: ['node'],
-      noEmit: true,
-      skipLibCheck: false,
-    };
+    fs.writeFileSync(join(toollint.folder, 'use.ts'), use);
+    const checks = { strict: true, noEmit: true, skipLibCheck: false };
+    const options = { module: 'nodenext', target: 'es2024', types: ['node'], ...checks };
     const files = [join(toollint.folder, 'use.ts')];
-    writeFileSync(join(toollint.folder, 'tsconfig.json'), JSON.stringify({ compilerOptions: options, files }));
+    fs.writeFileSync(join(toollint.folder, 'tsconfig.json'), JSON.stringify({ compilerOptions: options, files }));
     const checked = run(toollint, 'tsc', ['--project', 'tsconfig.json']);
     assert.equal(checked.status, 0, checked.stdout);
     const used = spawnSync(process.execPath, ['use.ts'], { cwd: toollint.folder, encoding: 'utf8' });

@@ -4,7 +4,7 @@ import { readFileSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { before, describe, it } from 'node:test';
 import { TestClient, TestProcess } from '../support/gateway.ts';
-import { Pki, type ClientCertificate } from '../support/pki.ts';
+import { Pki } from '../support/pki.ts';
 import { startPostgres } from '../support/postgres.ts';
 import { ProducerLoad } from '../support/load.ts';
 import { TestRedis } from '../support/redis.ts';
@@ -25,97 +25,75 @@ function makeBasePackages(): string {
   return makePackages(clone);
 }
 
+const PATIENT = { timeout: 600_000 };
+
 interface Running {
   readonly process: TestProcess;
+  /** The number of events that it has accepted or landed. */
   readonly taken: () => Promise<number>;
-}
-
-interface RunningGateway extends Running {
-  readonly client: TestClient;
 }
 
 const valueOf = (metrics: string, name: string): number =>
   Number(new RegExp(`^${name} (\\d+)$`, 'm').exec(metrics)?.[1]);
 
-class MixedFleet {
-  readonly #env: Readonly<Record<string, string>>;
-  readonly #pki: Pki;
-  readonly #producer: ClientCertificate;
-  readonly #gateways = new Set<RunningGateway>();
-  #posts = 0;
-
-  private constructor(env: Readonly<Record<string, string>>, pki: Pki, producer: ClientCertificate) {
-    this.#env = env;
-    this.#pki = pki;
-    this.#producer = producer;
-  }
-
-  static async start(store: WarehouseStore): Promise<MixedFleet> {
-    const [redis, pki] = await Promise.all([TestRedis.start(), Pki.create()]);
-    const env = {
-      ...NODE_ON_PATH,
-      ...pki.environment,
-      INGEST_QUEUE_URI: redis.uri,
-      INGEST_WAREHOUSE_URI: store.uri,
-      INGEST_STATE_DIR: temporaryFolder('ingest-state-'),
-      INGEST_ENQUEUE_TIMEOUT_MS: '5000',
-      INGEST_GATEWAY_ADDR: '127.0.0.1:0',
-      INGEST_CONSUMER_ADDR: '127.0.0.1:0',
-    };
-    return new MixedFleet(env, pki, await pki.producer('shop'));
-  }
-
-  async post(body: string): Promise<{ readonly status: number }> {
-    const gateways = [...this.#gateways];
-    const gateway = gateways[(this.#posts += 1) % gateways.length];
-    assert.ok(gateway !== undefined, 'a gateway runs');
-    return gateway.client.post(body);
-  }
-
-  async gateway(version: Installation): Promise<RunningGateway> {
-    const process = this.#start(version, 'ingest-gateway');
-    const port = Number(/https:\/\/[^"]*:(\d+)/.exec(await process.line(/listening on https/))?.[1]);
-    const client = new TestClient(port, this.#pki.authority.certificate, this.#producer, {});
-    const taken = async (): Promise<number> =>
-      valueOf((await client.ask({ path: '/metrics' })).body, 'ingest_accepted_total');
-    const gateway = { process, client, taken };
-    this.#gateways.add(gateway);
-    return gateway;
-  }
-
-  async consumer(version: Installation): Promise<Running> {
-    const process = this.#start(version, 'ingest-consumer');
-    const url = /http:\/\/[\d.:]+/.exec(await process.line(/listening on http/))?.[0] ?? '';
-    const taken = async (): Promise<number> =>
-      valueOf(await (await fetch(`${url}/metrics`)).text(), 'ingest_landed_total');
-    return { process, taken };
-  }
-
-  /** Takes a gateway out of the rotation before stopping it, as a load balancer would. */
-  async stop(running: Running): Promise<void> {
-    this.#gateways.delete(running as RunningGateway);
-    running.process.signal('SIGTERM');
-    assert.equal((await running.process.exited()).code, 0, running.process.output);
-  }
-
-  #start(version: Installation, name: string): TestProcess {
-    return new TestProcess(version.program(name), [], this.#env, { cwd: version.folder });
-  }
+async function startFleet(store: WarehouseStore) {
+  const [redis, pki] = await Promise.all([TestRedis.start(), Pki.create()]);
+  const producer = await pki.producer('shop');
+  const env = {
+    ...NODE_ON_PATH,
+    ...pki.environment,
+    INGEST_QUEUE_URI: redis.uri,
+    INGEST_WAREHOUSE_URI: store.uri,
+    INGEST_STATE_DIR: temporaryFolder('ingest-state-'),
+    INGEST_ENQUEUE_TIMEOUT_MS: '5000',
+    INGEST_GATEWAY_ADDR: '127.0.0.1:0',
+    INGEST_CONSUMER_ADDR: '127.0.0.1:0',
+  };
+  const start = (version: Installation, name: string): TestProcess =>
+    new TestProcess(version.program(name), [], env, { cwd: version.folder });
+  const clients = new Map<TestProcess, TestClient>();
+  let posts = 0;
+  return {
+    post: (body: string) => {
+      const client = [...clients.values()][(posts += 1) % clients.size];
+      assert.ok(client !== undefined, 'a gateway runs');
+      return client.post(body);
+    },
+    gateway: async (version: Installation): Promise<Running> => {
+      const process = start(version, 'ingest-gateway');
+      const port = Number(/https:\/\/[^"]*:(\d+)/.exec(await process.line(/listening on https/))?.[1]);
+      const client = new TestClient(port, pki.authority.certificate, producer, {});
+      clients.set(process, client);
+      const taken = async () => valueOf((await client.ask({ path: '/metrics' })).body, 'ingest_accepted_total');
+      return { process, taken };
+    },
+    consumer: async (version: Installation): Promise<Running> => {
+      const process = start(version, 'ingest-consumer');
+      const url = /http:\/\/[\d.:]+/.exec(await process.line(/listening on http/))?.[0] ?? '';
+      const taken = async () => valueOf(await (await fetch(`${url}/metrics`)).text(), 'ingest_landed_total');
+      return { process, taken };
+    },
+    /** Takes a gateway out of the rotation before stopping it, as a load balancer would. */
+    stop: async ({ process }: Running): Promise<void> => {
+      clients.delete(process);
+      process.signal('SIGTERM');
+      assert.equal((await process.exited()).code, 0, process.output);
+    },
+  };
 }
 
 async function allTake(...running: readonly Running[]): Promise<void> {
   await Promise.all(
     running.map(async ({ process, taken }) => {
       const before = await taken();
-      await eventually(`process ${process.child.pid} takes part`, async () => (await taken()) >= before + 20).catch(
-        (cause: unknown) => assert.fail(`${String(cause)}\n${process.output}`),
-      );
+      const takesPart = async (): Promise<boolean> => (await taken()) >= before + 20;
+      await eventually('it takes part', takesPart).catch((cause) => assert.fail(`${cause}\n${process.output}`));
     }),
   );
 }
 
 async function assertUpgradedAndBack(store: WarehouseStore, older: Installation, newer: Installation): Promise<void> {
-  const fleet = await MixedFleet.start(store);
+  const fleet = await startFleet(store);
   const first = { consumer: await fleet.consumer(older), gateway: await fleet.gateway(older) };
   const load = new ProducerLoad(fleet, 'e', 4);
   await allTake(first.gateway, first.consumer);
@@ -145,25 +123,18 @@ else
     let older: Installation;
     let newer: Installation;
 
-    before(
-      () => {
-        older = new Installation(makeBasePackages(), 'ingest-gateway');
-        newer = new Installation(makePackages(), 'ingest-gateway');
-      },
-      { timeout: 900_000 },
-    );
+    before(() => {
+      older = new Installation(makeBasePackages(), 'ingest-gateway');
+      newer = new Installation(makePackages(), 'ingest-gateway');
+    }, PATIENT);
 
-    it('share a queue and a SQLite file, forward and back: each event has exactly one row', { timeout: 600_000 }, () =>
+    it('share a queue and a SQLite file, forward and back: each event has exactly one row', PATIENT, () =>
       assertUpgradedAndBack(sqliteStore(), older, newer),
     );
 
-    it(
-      'share a queue and PostgreSQL, forward and back: each event has exactly one row',
-      { timeout: 600_000 },
-      async () => {
-        const server = await startPostgres();
-        atEnd(() => server.stop());
-        await assertUpgradedAndBack(await postgresStore(server), older, newer);
-      },
-    );
+    it('share a queue and PostgreSQL, forward and back: each event has exactly one row', PATIENT, async () => {
+      const server = await startPostgres();
+      atEnd(() => server.stop());
+      await assertUpgradedAndBack(await postgresStore(server), older, newer);
+    });
   });

@@ -1,18 +1,7 @@
 import assert from 'node:assert/strict';
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import {
-  closeSync,
-  existsSync,
-  openSync,
-  readdirSync,
-  readFileSync,
-  readlinkSync,
-  renameSync,
-  statSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs';
+import * as fs from 'node:fs';
 import { open, type FileHandle } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
@@ -28,26 +17,25 @@ function startHolder(path: string) {
   return holder;
 }
 
-function linkOf(fd: string): string | undefined {
-  try {
-    return readlinkSync(`/proc/self/fd/${fd}`);
-  } catch {
-    return undefined;
-  }
-}
+/** Returns the open descriptors of files whose path begins so. */
+const descriptors = (path: string): string[] =>
+  fs.readdirSync('/proc/self/fd').filter((fd) => {
+    const link = `/proc/self/fd/${fd}`;
+    return fs.existsSync(link) && fs.readlinkSync(link).startsWith(path);
+  });
 
 let files = 0;
 const newPath = (): string => join(folder, `journal-${(files += 1)}`);
 
-async function resumed(journal: Journal): Promise<[number, string][]> {
+async function resumed(journal: Journal): Promise<Entry[]> {
   const found: Entry[] = [];
   for await (const entry of journal.resumed()) found.push(entry);
-  return found.map(({ number, body }) => [number, body.toString()]);
+  return found;
 }
 
 async function leftIn(path: string): Promise<string[]> {
   const journal = await Journal.open(path, SYSTEM);
-  const bodies = (await resumed(journal)).map(([, body]) => body);
+  const bodies = (await resumed(journal)).map(({ body }) => body.toString());
   await journal.close();
   return bodies;
 }
@@ -64,8 +52,7 @@ describe('a journal', () => {
     await journal.close();
     const next = await Journal.open(path, SYSTEM);
     const more = await next.put(Buffer.from('d'));
-    const entries: Entry[] = [];
-    for await (const entry of next.resumed()) entries.push(entry);
+    const entries = await resumed(next);
     assert.deepEqual(
       entries.map(({ body }) => body),
       [Buffer.from('b\n'), Buffer.from('c'), binary],
@@ -80,12 +67,12 @@ describe('a journal', () => {
     const path = newPath();
     const journal = await Journal.open(path, SYSTEM);
     const number = await journal.put(Buffer.from('{"id":"1"}'));
-    assert.equal(readFileSync(path, 'utf8'), '{"put":1,"body":"{\\"id\\":\\"1\\"}"}\n');
+    assert.equal(fs.readFileSync(path, 'utf8'), '{"put":1,"body":"{\\"id\\":\\"1\\"}"}\n');
     journal.settle(number);
-    await eventually('the mark is written', () => readFileSync(path, 'utf8').endsWith('{"settled":1}\n'));
+    await eventually('the mark is written', () => fs.readFileSync(path, 'utf8').endsWith('{"settled":1}\n'));
     await journal.close();
     assert.deepEqual(await leftIn(path), []);
-    assert.equal(statSync(path).size, 0, 'no settled events');
+    assert.equal(fs.statSync(path).size, 0, 'no settled events');
   });
 
   it('syncs an event before put resolves, but not a mark', async (t) => {
@@ -111,35 +98,35 @@ describe('a journal', () => {
 
   it('ignores a last line that a crash truncated, and refuses a file that is damaged elsewhere', async () => {
     const path = newPath();
-    writeFileSync(path, '{"put":1,"body":"a"}\n{"put":2,"bo');
+    fs.writeFileSync(path, '{"put":1,"body":"a"}\n{"put":2,"bo');
     assert.deepEqual(await leftIn(path), ['a']);
     for (const line of ['{"put":2,"bo', 'null', '[]', '{"put":3}', '7']) {
-      writeFileSync(path, `{"put":1,"body":"a"}\n${line}\n{"put":4,"body":"b"}\n`);
+      fs.writeFileSync(path, `{"put":1,"body":"a"}\n${line}\n{"put":4,"body":"b"}\n`);
       await assert.rejects(Journal.open(path, SYSTEM), /line 2 is not a line of a journal/, line);
     }
-    assert.equal(existsSync(`${path}.lock`), false);
+    assert.equal(fs.existsSync(`${path}.lock`), false);
   });
 
   it('is open in one process at a time, without process ids, and free after the holder has ended', async () => {
     const path = newPath();
     const holder = startHolder(path);
     await once(holder.stdout, 'data');
-    const lock = JSON.parse(readFileSync(`${path}.lock`, 'utf8')) as Record<string, unknown>;
+    const lock = JSON.parse(fs.readFileSync(`${path}.lock`, 'utf8')) as Record<string, unknown>;
     assert.deepEqual(Object.keys(lock), ['bootId', 'token', 'beat']);
     await assert.rejects(Journal.open(path, SYSTEM), /another process has this journal open/);
     holder.kill('SIGKILL');
     await once(holder, 'exit');
     assert.deepEqual(await leftIn(path), ['kept']);
-    assert.equal(existsSync(`${path}.lock`), false);
+    assert.equal(fs.existsSync(`${path}.lock`), false);
   });
 
   it('has one lock under all its names', async () => {
     const path = newPath();
     const journal = await Journal.open(path, SYSTEM);
-    symlinkSync(path, `${path}.link`);
+    fs.symlinkSync(path, `${path}.link`);
     await assert.rejects(Journal.open(`${path}.link`, SYSTEM), /another process has this journal open/);
     await journal.close();
-    symlinkSync(`${path}.later`, `${path}.dangling`);
+    fs.symlinkSync(`${path}.later`, `${path}.dangling`);
     const later = await Journal.open(`${path}.dangling`, SYSTEM);
     await later.put(Buffer.from('kept'));
     await assert.rejects(Journal.open(`${path}.later`, SYSTEM), /another process has this journal open/);
@@ -150,15 +137,15 @@ describe('a journal', () => {
   it('survives a heartbeat whose write fails', async () => {
     const path = newPath();
     const journal = await Journal.open(path, SYSTEM);
-    const beat = (): number => (JSON.parse(readFileSync(`${path}.lock`, 'utf8')) as { beat: number }).beat;
-    const lock = readdirSync('/proc/self/fd').find((fd) => linkOf(fd) === `${path}.lock`);
+    const beat = (): number => (JSON.parse(fs.readFileSync(`${path}.lock`, 'utf8')) as { beat: number }).beat;
+    const [lock] = descriptors(`${path}.lock`);
     // The lowest free number is that of the lock file, so the heartbeat writes to a full device, and later to the lock.
-    closeSync(Number(lock));
-    const full = openSync('/dev/full', 'w');
+    fs.closeSync(Number(lock));
+    const full = fs.openSync('/dev/full', 'w');
     assert.equal(full, Number(lock));
     await SYSTEM.clock.sleep(1_000);
-    closeSync(full);
-    assert.equal(openSync(`${path}.lock`, 'r+'), full);
+    fs.closeSync(full);
+    assert.equal(fs.openSync(`${path}.lock`, 'r+'), full);
     const before = beat();
     await eventually('the heartbeat goes on', () => beat() > before);
     await journal.put(Buffer.from('kept'));
@@ -170,7 +157,7 @@ describe('a journal', () => {
     await Promise.all(
       ['', 'nonsense', '1234'].map(async (left) => {
         const path = newPath();
-        writeFileSync(`${path}.lock`, left);
+        fs.writeFileSync(`${path}.lock`, left);
         const opened = await Promise.allSettled([1, 2, 3].map(() => Journal.open(path, SYSTEM)));
         const journals = opened.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []));
         assert.equal(journals.length, 1, left);
@@ -191,7 +178,7 @@ describe('a journal', () => {
     holder.stdin.write('more\n');
     await eventually('it has answered', () => output.length > 1);
     assert.match(output[1] ?? '', /journal was removed or replaced|taken over this journal/);
-    assert.deepEqual(await resumed(journal), [[1, 'kept']]);
+    assert.deepEqual(await resumed(journal), [{ number: 1, body: Buffer.from('kept') }]);
     await journal.close();
     assert.deepEqual(await leftIn(path), ['kept']);
   });
@@ -200,8 +187,8 @@ describe('a journal', () => {
     const path = newPath();
     const journal = await Journal.open(path, SYSTEM);
     await journal.put(Buffer.from('a'));
-    renameSync(path, `${path}.moved`);
-    writeFileSync(path, '');
+    fs.renameSync(path, `${path}.moved`);
+    fs.writeFileSync(path, '');
     await assert.rejects(journal.put(Buffer.from('b')), /was removed or replaced/);
     await assert.rejects(journal.close(), /was removed or replaced/);
     for (const late of ['late', 'later']) await assert.rejects(journal.put(Buffer.from(late)), /closed|EBADF/);
@@ -209,9 +196,9 @@ describe('a journal', () => {
 
   it('is readable only for its owner, even if it was readable for others before', async () => {
     const path = newPath();
-    writeFileSync(path, '{"put":1,"body":"a"}\n', { mode: 0o644 });
+    fs.writeFileSync(path, '{"put":1,"body":"a"}\n', { mode: 0o644 });
     const journal = await Journal.open(path, SYSTEM);
-    for (const file of [path, `${path}.lock`]) assert.equal(statSync(file).mode & 0o777, 0o600, file);
+    for (const file of [path, `${path}.lock`]) assert.equal(fs.statSync(file).mode & 0o777, 0o600, file);
     await journal.close();
   });
 
@@ -221,7 +208,7 @@ describe('a journal', () => {
     await journal.put(Buffer.from('kept'));
     const body = Buffer.alloc(1024 * 1024, 'x');
     for (let at = 0; at < 40; at += 1) journal.settle(await journal.put(body));
-    assert.ok(statSync(path).size < 18 * 1024 * 1024, String(statSync(path).size));
+    assert.ok(fs.statSync(path).size < 18 * 1024 * 1024, String(fs.statSync(path).size));
     await journal.put(Buffer.from('after'));
     await journal.close();
     assert.deepEqual(await leftIn(path), ['kept', 'after']);
@@ -236,7 +223,7 @@ describe('a journal', () => {
     const path = newPath();
     const journal = await Journal.open(path, SYSTEM);
     await journal.put(Buffer.from('a'));
-    limitFiles(statSync(path).size + 20);
+    limitFiles(fs.statSync(path).size + 20);
     await Promise.all(['b', 'c'].map((body) => assert.rejects(journal.put(Buffer.from(body)), /EFBIG/)));
     await assert.rejects(journal.put(Buffer.from('d')), /EFBIG/);
     limitFiles('unlimited');
@@ -250,10 +237,7 @@ describe('a journal', () => {
     limitFiles(0);
     await assert.rejects(Journal.open(path, SYSTEM), /EFBIG/);
     limitFiles('unlimited');
-    assert.equal(existsSync(`${path}.lock`), false);
-    assert.deepEqual(
-      readdirSync('/proc/self/fd').filter((fd) => linkOf(fd)?.startsWith(path)),
-      [],
-    );
+    assert.equal(fs.existsSync(`${path}.lock`), false);
+    assert.deepEqual(descriptors(path), []);
   });
 });
