@@ -1,5 +1,5 @@
 // The gateway's metrics. Label values come from fixed sets, so no id or producer is a label.
-import { HANDSHAKE_FAILURES } from '../http/connection.ts';
+import { HANDSHAKE_FAILURES } from '../http/connection-failure.ts';
 import { ERROR_CODES } from '../ingest/errors.ts';
 import { CounterFamily, Gauge, HistogramFamily } from '../telemetry/instruments.ts';
 import { QueueGauges } from '../telemetry/queue-gauges.ts';

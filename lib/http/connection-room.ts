@@ -3,44 +3,16 @@
 // A connection is a stranger until a producer's request arrives on it; from then on, it is known. Invariant: a known
 // connection is never closed to make room for a stranger. Among the connections that may be closed, the producer or
 // the address with the most loses one.
-import type { BlockList } from 'node:net';
-
-export interface ServerLimits {
-  readonly connectionsMax: number;
-  /** Maximum number of strangers from one address; 0 means no limit. */
-  readonly connectionsPerAddressMax: number;
-  readonly held: HeldLimits;
-  readonly headerBytesMax: number;
-  readonly handshakeTimeoutMs: number;
-  /** Times for the first or next request to begin. node:http limits the rest of a request. */
-  readonly headersTimeoutMs: number;
-  readonly requestTimeoutMs: number;
-  readonly idleTimeoutMs: number;
-  /** `node` switches the fast path off. */
-  readonly httpReader: 'own' | 'node';
-  /**
-   * Addresses of the load balancers. Only their connections are accepted, and each must begin with a PROXY protocol
-   * header. `undefined` if clients connect directly.
-   */
-  readonly proxyFrom: BlockList | undefined;
-}
+import type { Connection, ServerLimits } from './connection.ts';
 
 /** The place of a connection in the room. */
-export interface Place {
-  readonly address: string;
-  readonly sinceMs: number;
-  /** True if the whole ClientHello has arrived. */
-  readonly hasClientHello: boolean;
-  /** True after the handshake. */
-  readonly isOpen: boolean;
-  /** True if the client is not authenticated. */
-  readonly hasOneAnswer: boolean;
-  /** The producer that has sent a request on the connection; `undefined` if none has. */
-  readonly producer: string | undefined;
-  /** True if no request or answer is in progress on the connection. */
-  readonly isIdle: boolean;
-}
+export type Place = Pick<
+  Connection<unknown>,
+  'address' | 'sinceMs' | 'hasClientHello' | 'isOpen' | 'hasOneAnswer' | 'producer' | 'isIdle'
+>;
 
+const KNOWN = 4;
+const UNAUTHENTICATED_BYTES_MAX = 8 << 20;
 /** One in this many places is reserved for strangers, so that a new connection can always become known. */
 const STRANGERS_SHARE = 20;
 /**
@@ -48,8 +20,6 @@ const STRANGERS_SHARE = 20;
  * may belong to a producer, and any number of producers may share an address.
  */
 export const HANDSHAKE_FREE_MS = 1_000;
-
-const KNOWN = 4;
 
 // Fact: hundreds of strangers can reconnect during one producer's handshake. Choice: the stranger of the lowest rank is
 // closed first: unauthenticated clients, handshakes without a whole ClientHello, other handshakes, and clients that may
@@ -102,22 +72,13 @@ export function overLimit<P extends Place>(places: readonly P[], max: number, no
   return above(strangers, () => max).map(({ place }) => place);
 }
 
-/** Limits in bytes: for each producer, and in total, together with the bytes in flight. */
-export interface HeldLimits {
-  readonly producerBytesMax: number;
-  readonly totalBytesMax: number;
-  readonly bytesInFlight: () => number;
-}
-
-const UNAUTHENTICATED_BYTES_MAX = 8 << 20;
-
 // Fact: a limit for each connection does not limit their sum, and thousands of connections may hold 64 KB each.
 // Choice: a budget for each producer, one for all producers, which includes the events in flight, and one for all
 // unauthenticated clients, whose `holder` is empty. Above a budget, the connection that holds the most of it is closed.
 // A new connection counts as unauthenticated, so producers that use up their budget close none.
-export function overBudget<C extends { heldBytes(): number; readonly holder: string }>(
+export function overBudget<C extends Pick<Connection<unknown>, 'heldBytes' | 'holder'>>(
   connections: readonly C[],
-  { producerBytesMax, totalBytesMax, bytesInFlight }: HeldLimits,
+  { producerBytesMax, totalBytesMax, bytesInFlight }: ServerLimits['held'],
 ): C[] {
   const held = connections
     .filter((place) => place.heldBytes() > 0)

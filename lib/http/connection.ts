@@ -3,12 +3,11 @@
 // Invariants: nothing is written after an answer that closes the connection, and nothing is read. A client that is
 // still sending gets the time to read that answer.
 import type { X509Certificate } from 'node:crypto';
-import type { Socket } from 'node:net';
+import type { BlockList, Socket } from 'node:net';
 import { TLSSocket } from 'node:tls';
 import type { Clock } from '../process/clock.ts';
-import type { Place, ServerLimits } from './connection-room.ts';
+import type { ConnectionFailure } from './connection-failure.ts';
 import type { HttpRequest, ProtocolFault } from './request.ts';
-import { closingTail } from './respond.ts';
 import type { Turns } from './turns.ts';
 
 export interface ClientCertificate {
@@ -36,17 +35,26 @@ export interface ServerHandlers<T> {
   readonly plainHttp: () => string;
 }
 
-const TLS_FAILURES = ['timeout', 'reset', 'protocol', 'cipher', 'certificate', 'not_tls', 'other'] as const;
-export const HANDSHAKE_FAILURES = [...TLS_FAILURES, 'limit', 'proxy_source', 'proxy_header'] as const;
-export type ConnectionFailure = (typeof HANDSHAKE_FAILURES)[number];
-
-export function handshakeReason({ code = '' }: NodeJS.ErrnoException): (typeof TLS_FAILURES)[number] {
-  if (code === 'ERR_TLS_HANDSHAKE_TIMEOUT') return 'timeout';
-  if (code === 'ECONNRESET' || code === 'EPIPE') return 'reset';
-  if (code === 'ERR_SSL_HTTP_REQUEST' || code === 'ERR_SSL_WRONG_VERSION_NUMBER') return 'not_tls';
-  if (/PROTOCOL|VERSION/.test(code)) return 'protocol';
-  if (code.includes('CIPHER')) return 'cipher';
-  return /CERT|UNKNOWN_CA/.test(code) ? 'certificate' : 'other';
+export interface ServerLimits {
+  readonly connectionsMax: number;
+  /** Maximum number of strangers from one address; 0 means no limit. */
+  readonly connectionsPerAddressMax: number;
+  /** What connections may hold: for each producer, and in total, together with the bytes in flight. */
+  readonly held: {
+    readonly producerBytesMax: number;
+    readonly totalBytesMax: number;
+    readonly bytesInFlight: () => number;
+  };
+  readonly headerBytesMax: number;
+  readonly handshakeTimeoutMs: number;
+  /** Times for the first or next request to begin. node:http limits the rest of a request. */
+  readonly headersTimeoutMs: number;
+  readonly requestTimeoutMs: number;
+  readonly idleTimeoutMs: number;
+  /** `node` switches the fast path off. */
+  readonly httpReader: 'own' | 'node';
+  /** The load balancers, the only clients, which must send a PROXY header; `undefined` if clients connect directly. */
+  readonly proxyFrom: BlockList | undefined;
 }
 
 /** The server, as its connections see it. */
@@ -65,17 +73,15 @@ export interface Host<T> {
 /** The phases of a connection, in order. */
 type Phase = 'header' | 'hello' | 'turn' | 'handshake' | 'open' | 'closing';
 
-/** Time limit for the client to read the answers written so far, and then to close its side. */
+/** Time limits for the client to read its last answers, and then to close its side. */
 const LAST_WRITE_MS = 10_000;
 const LINGER_MS = 1_000;
 /** Added to the announced idle timeout, as node does, because a request may already be on its way. */
 const IDLE_SLACK_MS = 1_000;
-/** Memory of a piece of input. It is a separate Buffer, and the client chooses its length: one for each TLS record. */
-const PIECE_BYTES = 256;
-/** Length of a TLS record without its content. */
-const RECORD_BYTES = 22;
+/** The memory of a TLS record's Buffer beside its content, whose length the client chooses, and the record's head. */
+const [PIECE_BYTES, RECORD_BYTES] = [256, 22];
 
-export abstract class Connection<T> implements Place {
+export abstract class Connection<T> {
   readonly tcp: Socket;
   /** The TLS connection above `tcp`; the same as `tcp` in plain HTTP, and until the handshake is done. */
   socket: Socket;
@@ -193,11 +199,6 @@ export abstract class Connection<T> implements Place {
   isLastAnswer(isLatest: boolean): boolean {
     // Requests after an answer that closes are dropped, so a stopping server closes only with the latest answer.
     return this.hasOneAnswer || (isLatest && this.host.handlers.draining());
-  }
-
-  /** Returns the last lines of an answer's head. */
-  protected tail(isLast: boolean): string {
-    return (isLast ? closingTail : this.host.keepAliveTail)(this.host.clock.epochMs());
   }
 
   /** Calls `flush` at the end of this turn. */

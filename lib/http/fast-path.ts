@@ -11,7 +11,7 @@ import type { Socket } from 'node:net';
 import { Connection } from './connection.ts';
 import { NodePath } from './node-path.ts';
 import { parsedBytes, parsePost, PLAIN_BYTES_MAX, type PlainPost } from './plain-post.ts';
-import { responseText, type Answer } from './respond.ts';
+import { closingTail, responseText, type Answer } from './respond.ts';
 
 /** A request that is not complete after this many pieces, or after this time, goes to node:http. */
 const PIECES_MAX = 16;
@@ -62,7 +62,8 @@ export class HttpConnection<T> extends Connection<T> {
     const isLatest = this.#owed.at(-1) === post && !this.isArriving;
     post.closes = close || this.isLastAnswer(isLatest);
     this.isRetiring ||= post.closes;
-    post.response = responseText(requestId, answer, this.tail(post.closes));
+    const tail = post.closes ? closingTail : this.host.keepAliveTail;
+    post.response = responseText(requestId, answer, tail(this.host.clock.epochMs()));
     this.wake();
   }
 
@@ -151,7 +152,7 @@ export class HttpConnection<T> extends Connection<T> {
 
   /** True if nothing may be read before an answer has been written or a body is wanted. */
   get #isFull(): boolean {
-    if (this.node !== undefined) return !this.node.mayRead;
+    if (this.node !== undefined) return this.node.wanted === 0;
     if (this.isRetiring || this.socket.writableNeedDrain) return true;
     return this.#owed.length >= (this.hasOneAnswer || this.#isLeaving ? 1 : OWED_MAX);
   }

@@ -49,20 +49,20 @@ export class NodePath<T> {
   get answerBytes(): number {
     return this.#owed[0]?.answerBytes ?? 0;
   }
-  get mayRead(): boolean {
-    const { isClosing, socket } = this.connection;
-    if (isClosing || this.#fault !== undefined || socket.destroyed) return false;
+  /** The number of bytes that node:http may read next; 0 while it must wait. */
+  get wanted(): number {
+    const { isClosing, isGone, socket } = this.connection;
     const { latest } = this;
-    if (latest === undefined) return true;
-    if (!latest.isComplete) return latest.wantsBody;
-    return !latest.isLast && !this.owesAnswer && !socket.writableNeedDrain;
+    if (isClosing || isGone || this.#fault !== undefined) return 0;
+    if (latest?.isComplete === false) return latest.wanted;
+    return latest?.isLast === true || this.owesAnswer || socket.writableNeedDrain ? 0 : HEAD_SLICE_BYTES;
   }
 
   /** Passes the slice that begins at `from` to node:http. Returns its length. */
   read(bytes: Buffer, from: number): number {
     const { latest } = this;
     const isInBody = latest?.isComplete === false;
-    const slice = bytes.subarray(from, from + (isInBody ? latest.sliceBytes : HEAD_SLICE_BYTES));
+    const slice = bytes.subarray(from, from + this.wanted);
     this.pass(slice);
     // Empty lines do not begin a request.
     if (!isInBody && this.latest === latest) this.#isInHead ||= slice.some((byte) => byte !== 0x0d && byte !== 0x0a);
@@ -160,15 +160,10 @@ export class NodeRequest<T> implements HttpRequest {
   get isComplete(): boolean {
     return this.#message.complete;
   }
-  /** True if the rest of the body is read or discarded. */
-  get wantsBody(): boolean {
-    return this.#done !== undefined || this.isAnswered;
-  }
-  /** Maximum number of bytes to read next, so that little after the body is read. */
-  get sliceBytes(): number {
-    const { contentLength } = this.head;
-    if (contentLength === undefined || this.#done === undefined) return BODY_SLICE_BYTES;
-    return contentLength - this.#bytes;
+  /** The number of bytes to read or discard next, so that little after the body is read. */
+  get wanted(): number {
+    if (this.#done !== undefined && this.head.contentLength !== undefined) return this.head.contentLength - this.#bytes;
+    return this.#done !== undefined || this.isAnswered ? BODY_SLICE_BYTES : 0;
   }
 
   receive(bytesMax: number, grows: (bytes: number) => void): Promise<Body> {

@@ -1,8 +1,7 @@
 // The endpoints `/health/live`, `/health/ready` and `/metrics` of a process, and a plain HTTP server for them. The
 // server does not authenticate clients, so it belongs on loopback or a private network.
 import type { Clock, ClockAndRandom } from '../process/clock.ts';
-import type { ServerLimits } from './connection-room.ts';
-import type { ServerHandlers } from './connection.ts';
+import type { ServerHandlers, ServerLimits } from './connection.ts';
 import { FAULTS, type HttpRequest, type Refused } from './request.ts';
 import { lastResponse, requestIdFrom, type Answer } from './respond.ts';
 import { route, Router, type Route } from './router.ts';

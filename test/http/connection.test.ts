@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
-import { handshakeReason } from '../../lib/http/connection.ts';
+import { handshakeReason } from '../../lib/http/connection-failure.ts';
 
 const error = (code?: string): NodeJS.ErrnoException =>
   Object.assign(new Error('x'), code === undefined ? {} : { code });

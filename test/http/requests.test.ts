@@ -6,7 +6,7 @@ import { Pki, type ClientCertificate } from '../support/pki.ts';
 import { atEnd, eventually } from '../support/scope.ts';
 import { VirtualClock } from '../support/virtual-clock.ts';
 import { postText, repliesIn, requestText } from '../support/wire.ts';
-import type { ServerLimits } from '../../lib/http/connection-room.ts';
+import type { ServerLimits } from '../../lib/http/connection.ts';
 
 let pki: Pki;
 let certificate: ClientCertificate;

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
 import { connect, type ConnectionOptions } from 'node:tls';
 import { createServer } from 'node:https';
-import type { ServerLimits } from '../../lib/http/connection-room.ts';
+import type { ServerLimits } from '../../lib/http/connection.ts';
 import { takeListener } from '../../lib/http/server.ts';
 import type { RawConnection } from '../support/client.ts';
 import { startServer, type Given } from '../support/https-server.ts';

@@ -1,8 +1,7 @@
 // An HTTPS server in this process. Tests answer its requests.
 import { connect as connectTcp } from 'node:net';
 import { connect, type ConnectionOptions } from 'node:tls';
-import type { ServerLimits } from '../../lib/http/connection-room.ts';
-import type { Connection } from '../../lib/http/connection.ts';
+import type { Connection, ServerLimits } from '../../lib/http/connection.ts';
 import type { HttpRequest } from '../../lib/http/request.ts';
 import { HttpServer } from '../../lib/http/server.ts';
 import { RawConnection } from './client.ts';
