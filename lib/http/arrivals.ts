@@ -47,7 +47,6 @@ export class Arrivals<T> {
     this.#handshakes = new Turns(host.clock, () => this.#handshakesNow(), 1);
   }
 
-  /** Returns the connection with a TCP connection or with the TLS connection above it. */
   of(socket: Socket): HttpConnection<T> | undefined {
     return this.#byEnds.get(endsOf(socket));
   }
@@ -116,8 +115,8 @@ export class Arrivals<T> {
   /** A handshake begins once the client has sent its first bytes, in its address's turn. */
   #goOn(connection: HttpConnection<T>): void {
     const { tcp, address } = connection;
-    if (tcp.destroyed) return;
     const beginHandshake = this.#beginHandshake;
+    if (tcp.destroyed) return;
     if (beginHandshake === undefined) return connection.open(tcp);
     const begin = (): boolean => {
       if (tcp.destroyed) return false;
@@ -136,7 +135,6 @@ export class Arrivals<T> {
     });
   }
 
-  /** Called after a handshake. */
   secured(socket: TLSSocket): void {
     const connection = this.of(socket);
     if (connection?.phase !== 'handshake') return void socket.destroy();
@@ -154,7 +152,6 @@ export class Arrivals<T> {
     else socket.destroy();
   }
 
-  /** Returns the number of handshakes that may begin in this turn. */
   #handshakesNow(): number {
     const nowMs = this.#host.clock.ms();
     const hasArrived = this.#hasArrived;

@@ -19,7 +19,7 @@ export interface ClientCertificate {
 export interface ServerHandlers<T> {
   /** Called when a connection arrives. */
   readonly context: () => T;
-  /** Must call `respond` of the request once, unless the client is gone. */
+  /** Must call `respond` of the request, unless the client is gone. */
   readonly request: (connection: Connection<T>, request: HttpRequest) => void;
   readonly draining: () => boolean;
   /** Returns the complete response to a request that could not be read. */
@@ -116,17 +116,14 @@ export abstract class Connection<T> {
     tcp.on('error', ignore); // A 'close' event follows.
   }
 
-  /** True if a request waits for its answer. */
   protected abstract get owesAnswer(): boolean;
   /** True if part of a request has arrived. */
   abstract get isArriving(): boolean;
   /** Bytes that are held outside of the socket's streams. */
   protected abstract get heldOutside(): number;
-  /** Called a few times a second. */
   protected abstract checkReading(nowMs: number): void;
   /** Called at the end of a turn in which the connection was woken. */
   protected abstract readonly flush: () => void;
-  /** Called when the last answer has been made. */
   protected abstract stopReading(): void;
 
   /** Begins a phase, which may last for `limitMs`. */
@@ -172,7 +169,7 @@ export abstract class Connection<T> {
   get producer(): string | undefined {
     return this.host.handlers.producerOf(this.context);
   }
-  /** The producer, for a fair share of each turn and of the memory; empty for an unauthenticated client. */
+  /** Who shares turns and memory: the producer, or nobody (`''`), for all unauthenticated clients. */
   get holder(): string {
     return this.producer ?? (this.hasOneAnswer ? '' : 'authenticated');
   }
@@ -208,7 +205,6 @@ export abstract class Connection<T> {
     this.host.turns.atEnd(this.#flush);
   }
 
-  /** Runs `run`. If it throws, the connection is closed and the failure is logged. */
   guard(run: () => void): void {
     try {
       run();
@@ -237,7 +233,6 @@ export abstract class Connection<T> {
     socket.resume();
   }
 
-  /** Closes the connection immediately. */
   fail(reason: ConnectionFailure): void {
     this.failure ??= reason;
     this.socket.destroy();

@@ -20,7 +20,7 @@ const WAIT_MS = 500;
 const OWED_MAX = 64;
 /** Cost of a slice that node:http reads. A request on the fast path costs 1. */
 export const SLICE_COST = 4;
-/** An estimate of the memory of a request that waits for its answer, and of its answer. */
+/** An estimate of the memory of a request and its answer. */
 const ANSWER_BYTES = 1_024;
 const NOTHING = Buffer.alloc(0);
 
@@ -37,7 +37,6 @@ export class HttpConnection<T> extends Connection<T> {
   #isQueued = false;
   /** True if the rest is for node:http, which has the connection once all answers owed here are written. */
   #isLeaving = false;
-  /** True if the client ended its side. */
   #hasEnded = false;
 
   override open(socket: Socket): void {
@@ -88,12 +87,8 @@ export class HttpConnection<T> extends Connection<T> {
     this.#owed.length = 0;
   }
 
-  /**
-   * Writes the answers that are ready, in one write.
-   *
-   * Fact: under overload, many requests of one connection arrive in one turn, and most of the cost of a refusal is the
-   * TLS record and the system call for its answer (BENCH_CASES=overload make bench).
-   */
+  // Fact: under overload, many requests of one connection arrive in one turn, and most of the cost of a refusal is the
+  // TLS record and the system call for its answer (BENCH_CASES=overload make bench). Choice: one write for all of them.
   #writeAnswers(): void {
     const owed = this.#owed;
     let text = '';
@@ -171,7 +166,6 @@ export class HttpConnection<T> extends Connection<T> {
     if (this.#pieces >= PIECES_MAX || this.#held.length >= PLAIN_BYTES_MAX) this.#leave();
   }
 
-  /** Passes what is held to node:http, once all answers are written. */
   #leave(): void {
     this.#isLeaving = true;
     if (!this.#hasEnded) {

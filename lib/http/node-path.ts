@@ -12,10 +12,8 @@ import { bytesOf, respond, type Answer } from './respond.ts';
 const HEAD_SLICE_BYTES = 256;
 /** Slice of a body whose end is unknown. node:http needs 2 µs for each of its chunks. */
 const BODY_SLICE_BYTES = 1_024;
-/** A body without an announced length may have this many pieces of less than PIECE_BYTES_MIN bytes on average. */
-const PIECES_MAX = 1_024;
-/** Chunks of 16 bytes, some of which were cut by the slices. */
-const PIECE_BYTES_MIN = 15.5;
+/** A chunked body may have this many pieces of less than 16 bytes on average. Some were cut by the slices. */
+const [PIECES_MAX, PIECE_BYTES_MIN] = [1_024, 15.5];
 /**
  * A connection with a longer unread rest of a body closes after the answer; a shorter rest is read and discarded. A
  * client whose body is refused for its length may not send it, so that connection always closes.
@@ -69,7 +67,6 @@ export class NodePath<T> {
     return slice.length;
   }
 
-  /** Called when the client has ended its side. */
   end(): void {
     // If a body after `Upgrade` is cut short, node:http reports no error and waits for the rest forever.
     if (this.latest?.isComplete === false) this.faulty('malformed');
@@ -95,7 +92,6 @@ export class NodePath<T> {
     this.connection.guard(() => this.#settleFault());
   }
 
-  /** Handles the next request. */
   #next(): void {
     const { connection } = this;
     const [next] = this.#owed;
@@ -132,7 +128,6 @@ export class NodeRequest<T> implements HttpRequest {
   isAnswered = false;
   /** True if no request may follow this one: the connection closes after its answer. */
   isLast: boolean;
-  /** Length of the answer's body. */
   answerBytes = 0;
   readonly #path: NodePath<T>;
   readonly #message: IncomingMessage;

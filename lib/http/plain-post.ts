@@ -63,7 +63,7 @@ const KEEP_ALIVE = /^keep-alive$/i;
 /** The fields: tokens directly followed by a colon, and values. Its only loops end at different characters. */
 const FIELDS = /^(?:[!#$%&'*+.^_`|~\w-]+:[\t\x20-\x7e\x80-\xff]*\r\n)+$/;
 
-/** Length of the whole request that `parsePost` returned last. */
+/** Length of the request that `parsePost` returned last. */
 export let parsedBytes = 0;
 
 /** Parses the request that begins at `from`. */
@@ -104,7 +104,7 @@ const RELEVANT: readonly Field[] = [...Object.entries(KEPT), ...NOT_PLAIN.map((n
 const BY_LENGTH = Array.from({ length: 18 }, (_, length) => RELEVANT.filter(([name]) => name.length === length));
 const NONE: readonly Field[] = [];
 
-/** Stores the fields in `post`. Returns false if the request is not plain. */
+/** Stores the fields in `post`. Returns false if they are not plain. */
 function readFields(text: string, post: PlainPost): boolean {
   if (!FIELDS.test(text)) return false;
   let fields = 0;

@@ -50,7 +50,6 @@ function readiness(state: ProcessState): Answer {
   return json(200, { status: 'ready', ...(reasons.size > 0 && parts) });
 }
 
-/** Minimum interval between two renderings of the metrics. */
 const SCRAPE_INTERVAL_MS = 200;
 
 // Fact: rendering the metrics takes about a millisecond, and clients need no certificate to request them. Choice: a
@@ -69,7 +68,7 @@ export function atIntervals<T>(make: () => Promise<T>, clock: Clock): () => Prom
 
 type Handler = () => Answer | Promise<Answer>;
 
-/** Returns the routes of the endpoints. `M` is the type of the router's other handlers. */
+/** `M` is the type of the router's other handlers. */
 export function processRoutes<M = never>(state: ProcessState, clock: Clock): Route<M | Handler>[] {
   const scrape = atIntervals(async (): Promise<Answer> => {
     const { contentType, text } = await state.metrics();

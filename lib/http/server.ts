@@ -45,7 +45,7 @@ export class HttpServer<T> {
   readonly #arrivals: Arrivals<T>;
   readonly #system: ClockAndRandom;
 
-  /** `tls` is `undefined` for a server in plain HTTP. */
+  /** `tls` is `undefined` for plain HTTP. */
   constructor(
     tls: SecureContextOptions | undefined,
     limits: ServerLimits,
