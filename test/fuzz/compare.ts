@@ -17,7 +17,7 @@ const STATUSES = new Set(RESPONSES.map(({ status }) => status));
  * the connection closed.
  */
 export function faultIn(received: string, reading: NodeReading): string | undefined {
-  const isToHead = (place: number): boolean => reading.requests[place]?.method === 'HEAD';
+  const isToHead = (place: number): boolean => reading[place]?.method === 'HEAD';
   let replies: WireReply[];
   try {
     // If the last answer is incomplete, END is parsed as a part of that answer.
@@ -31,11 +31,10 @@ export function faultIn(received: string, reading: NodeReading): string | undefi
     if (fault !== undefined) return `answer ${at + 1}: ${fault}`;
   }
   const last = replies.at(-1);
-  const whole = reading.requests.filter(({ body }) => body !== undefined).length;
+  const whole = reading.filter(({ body }) => body !== undefined).length;
   const closes = last?.headers['connection'] === 'close';
   if (replies.length < whole && !closes) return `${replies.length} answers to ${whole} requests, and none that closes`;
-  if (replies.length > reading.requests.length + 1)
-    return `${replies.length} answers to ${reading.requests.length} requests`;
+  if (replies.length > reading.length + 1) return `${replies.length} answers to ${reading.length} requests`;
   return undefined;
 }
 
@@ -49,7 +48,7 @@ function undocumented({ status, body, headers }: WireReply, isToHead: boolean): 
 }
 
 /** Describes why the answer does not match the request at the same position, or returns `undefined` if it does. */
-function misread(reply: WireReply, at: number, { requests }: NodeReading): string | undefined {
+function misread(reply: WireReply, at: number, requests: NodeReading): string | undefined {
   const request = requests[at];
   if (request === undefined) return reply.status >= 400 ? undefined : 'node read no such request';
   const echoed = reply.headers['x-request-id'];

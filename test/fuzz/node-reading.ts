@@ -10,9 +10,7 @@ export interface ReadRequest {
   body: string | undefined;
 }
 
-export interface NodeReading {
-  readonly requests: readonly ReadRequest[];
-}
+export type NodeReading = readonly ReadRequest[];
 
 export class NodeReader {
   readonly #server: Server;
@@ -67,6 +65,6 @@ export class NodeReader {
     server.once('end', () => setImmediate(() => this.#latest?.complete === false && server.destroy()));
     await closed;
     client.destroy();
-    return { requests: this.#requests };
+    return this.#requests;
   }
 }

@@ -2,12 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { HANDSHAKE_FREE_MS, overLimit, victimOf, type Place } from '../../lib/http/connection-room.ts';
 
-interface Named extends Place {
-  readonly name: string;
-  isOpen: boolean;
-  hasOneAnswer: boolean;
-  producer: string | undefined;
-}
+type Named = Place & { readonly name: string };
 
 /**
  * A room in which connections have names. A name that ends with `+` has sent a ClientHello, and one that ends with `!`

@@ -39,15 +39,10 @@ describe('a response as text', () => {
   });
 });
 
-describe('the id of a request', () => {
-  const { random } = SYSTEM;
-  it('is what the caller sent, if that is a legal field value', () => {
-    for (const given of ['a', 'a b', 'a\tb', 'x'.repeat(10_000), '\x80\xff', '"', 'a, b'])
-      assert.equal(requestIdFrom(given, random), given);
-  });
-
-  it('is a new UUID if the caller sent none, or no legal value', () => {
-    for (const given of [undefined, '', 'a\x7f', 'a\r\nb', 'a\0', ' a', 'a\t'])
-      assert.match(requestIdFrom(given, random), /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}$/);
-  });
+it('a caller’s request id that is no legal field value is replaced with a UUID', () => {
+  for (const given of [undefined, '', 'a\x7f', 'a\r\nb', 'a\0', ' a', 'a\t'])
+    assert.match(
+      requestIdFrom(given, SYSTEM.random),
+      /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}$/,
+    );
 });

@@ -4,13 +4,10 @@ import { connect, type ConnectionOptions } from 'node:tls';
 import { createServer } from 'node:https';
 import type { ServerLimits } from '../../lib/http/connection.ts';
 import { takeListener } from '../../lib/http/server.ts';
-import type { RawConnection } from '../support/client.ts';
 import { startServer, type Given } from '../support/https-server.ts';
-import { LOCALHOST } from '../support/certificate-authority.ts';
 import { Pki, type ClientCertificate } from '../support/pki.ts';
 import { eventually } from '../support/scope.ts';
-import { VirtualClock } from '../support/virtual-clock.ts';
-import { postText, requestText } from '../support/wire.ts';
+import { postText } from '../support/wire.ts';
 
 describe('the server', () => {
   let pki: Pki;
@@ -21,59 +18,6 @@ describe('the server', () => {
   });
   const start = (more: Partial<ServerLimits> = {}, given: Given = {}) =>
     startServer(pki, more, { certificate, ...given });
-
-  const untilEnded = (clock: VirtualClock, connection: RawConnection): Promise<boolean> =>
-    eventually('it is ended', async () => {
-      await clock.advance(50);
-      return connection.ended || connection.closed;
-    });
-
-  it('ends idle connections when it drains, and others after their answers', async () => {
-    const clock = new VirtualClock();
-    const { server, requests, open, answer } = await start({}, { clock });
-    const [busy, idle] = [await open(), await open()];
-    busy.write(requestText('GET /slow'));
-    await eventually('it is there', () => requests.length === 1);
-    let isDrained = false;
-    const drained = server.drain().then(() => (isDrained = true));
-    await untilEnded(clock, idle);
-    idle.socket.end();
-    assert.equal(isDrained, false);
-    assert.equal(busy.ended, false);
-    answer(requests[0]);
-    await untilEnded(clock, busy);
-    assert.match(busy.received, /^HTTP\/1\.1 200 OK\r\n[^]*\r\n\r\nok$/);
-    busy.socket.end();
-    await drained;
-  });
-
-  it('informs a handler that the client left in the middle of a body, with either reader', async () => {
-    const { told, open, requests } = await start();
-    for (const fields of [['Content-Length: 9'], ['Transfer-Encoding: chunked']]) {
-      const connection = await open();
-      const before = requests.length;
-      connection.write(requestText('POST /', fields));
-      await eventually('it is there', () => requests.length > before);
-      connection.socket.destroy();
-      await eventually('it is over', () => told.filter((what) => what === 'closed').length > before);
-      assert.equal(told.filter((what) => what === 'aborted').length, before + 1);
-    }
-  });
-
-  it('uses a new certificate for new handshakes, and keeps open connections', async () => {
-    const { server, open, requests, answer } = await start();
-    const old = await open();
-    const issued = await pki.authority.issue(LOCALHOST);
-    server.replaceTls({ cert: issued.certificate, key: issued.key });
-    const fresh = await open();
-    const serial = ({ socket }: RawConnection): string | undefined => socket.getPeerX509Certificate()?.serialNumber;
-    assert.equal(BigInt(`0x${serial(fresh)}`), BigInt(`0x${issued.serial}`));
-    assert.notEqual(serial(old), serial(fresh));
-    old.write(requestText('GET /'));
-    await eventually('it is there', () => requests.length === 1);
-    answer(requests[0]);
-    await old.until(/\r\n\r\nok$/);
-  });
 
   it('resumes no session from before a change of its certificate', async () => {
     const { server, open } = await start();
@@ -103,11 +47,6 @@ describe('the server', () => {
       { ciphers: 'ALL:@SECLEVEL=0', minVersion: 'TLSv1', maxVersion: 'TLSv1.1' },
     ] as const)
       await assert.rejects(suite(options), { code: /^ERR_SSL_.*ALERT/ });
-  });
-
-  it('rejects with the reason if it cannot listen', async () => {
-    const { port } = await start();
-    await assert.rejects(start({}, { at: port }), { code: 'EADDRINUSE' });
   });
 
   it('does not start on a version of node with other listeners, and names that version', async () => {

@@ -8,7 +8,7 @@ import { it } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { TLSSocket } from 'node:tls';
 import { event, PATIENT, TestGateway } from '../support/gateway.ts';
-import { Pki, type ClientCertificate } from '../support/pki.ts';
+import { Pki } from '../support/pki.ts';
 import { Program } from '../support/program.ts';
 import { TestRedis } from '../support/redis.ts';
 import { eventually } from '../support/scope.ts';
@@ -98,7 +98,18 @@ it(
     const steady: Producer[] = [];
     while (steady.length < CONNECTIONS) steady.push(await open());
 
-    const visiting = visits(gateway, certificate, tally);
+    let over = false;
+    const visiting = (async () => {
+      let visitors = 0;
+      for (; !over; visitors += 1) {
+        const visitor = await open();
+        visitor.send(tally.next());
+        await eventually('the visitor is answered', () => visitor.owed === 0, 60_000);
+        visitor.socket.destroy();
+        await delay(1000 / NEW_CONNECTIONS_PER_S);
+      }
+      return visitors;
+    })();
     const memory = { gateway: [] as number[], consumer: [] as number[] };
     const start = performance.now();
     let due = 0;
@@ -116,13 +127,12 @@ it(
       memory.gateway.push(residentBytes(gateway.child.pid));
       memory.consumer.push(residentBytes(consumer.child.pid));
     }
-    const visitors = await visiting.stop();
+    over = true;
+    const visitors = await visiting;
     await eventually('every answer is here', () => steady.every(({ owed }) => owed === 0), 60_000);
     for (const { socket } of steady) socket.destroy();
 
-    t.diagnostic(
-      `${tally.sent} requests, ${withheld} not sent because answers were late, ${visitors} short connections`,
-    );
+    t.diagnostic(`${tally.sent} requests, ${withheld} not sent because answers were late, ${visitors} visitors`);
     t.diagnostic(JSON.stringify(Object.fromEntries([...tally.answers].sort())));
     for (const [name, samples] of Object.entries(memory)) {
       const [first, middle, last] = [0, 1, 2].map((third) => mean(samples, third)) as [number, number, number];
@@ -142,29 +152,6 @@ it(
     await assertAlive(gateway);
   },
 );
-
-function visits(gateway: TestGateway, certificate: ClientCertificate, tally: Tally): { stop(): Promise<number> } {
-  let over = false;
-  let count = 0;
-  const all = (async () => {
-    while (!over) {
-      const { socket } = await gateway.socket(certificate);
-      const visitor = new Producer(socket, tally);
-      visitor.send(tally.next());
-      await eventually('the visitor is answered', () => visitor.owed === 0, 60_000);
-      socket.destroy();
-      count += 1;
-      await delay(1000 / NEW_CONNECTIONS_PER_S);
-    }
-  })();
-  return {
-    stop: async () => {
-      over = true;
-      await all;
-      return count;
-    },
-  };
-}
 
 function residentBytes(pid: number | undefined): number {
   return Number(/^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]) * 1024;

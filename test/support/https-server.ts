@@ -34,7 +34,6 @@ export interface TestContext {
 
 export interface Given {
   readonly clock?: VirtualClock;
-  readonly at?: number;
   readonly onRequest?: (request: HttpRequest, connection: Connection<TestContext>) => void;
   /** The certificate of `open`'s clients. */
   readonly certificate?: ClientCertificate;
@@ -76,7 +75,7 @@ export async function startServer(pki: Pki, more: Partial<ServerLimits> = {}, gi
     },
     { ...SYSTEM, ...(given.clock === undefined ? {} : { clock: given.clock }) },
   );
-  const { port } = await server.listen('127.0.0.1', given.at ?? 0);
+  const { port } = await server.listen('127.0.0.1', 0);
   atEnd(async () => {
     server.destroy();
     await server.drain();
