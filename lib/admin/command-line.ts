@@ -125,12 +125,12 @@ const COMMANDS: Readonly<Record<string, Command>> = {
   event: { read: ({ operands: [id = ''] }) => running(showEvent, eventId(id)) },
   erase: {
     changesQueue: true,
-    read: ({ operands, values: { file } }) =>
-      (file === undefined) === operands.length > 0
-        ? running(eraseEvents, file ?? [...new Set(operands.map(eventId))])
-        : undefined,
+    read: ({ operands, values: { file } }) => {
+      if (file !== undefined) return running(eraseEvents, operands.length === 0 ? file : undefined);
+      return running(eraseEvents, operands.length > 0 ? [...new Set(operands.map(eventId))] : undefined);
+    },
   },
-  prune: { read: (given) => ifGiven(pruneRows, pruningOf(given)) },
+  prune: { read: (given) => running(pruneRows, pruningOf(given)) },
   reconcile: {
     read: ({ values: { land, rate = '10000', metrics } }) =>
       running(reconcile, { land, rate: wholeNumber('--rate', rate, RATE_MAX), metrics }),
@@ -138,24 +138,23 @@ const COMMANDS: Readonly<Record<string, Command>> = {
   'schema try': {
     uses: WAREHOUSE,
     read: ({ operands: [path = ''], values: { since = '24h' }, nowMs }) =>
-      SCHEMA_FILE.test(path) ? running(trySchema, path, timeOf('since', since, nowMs)) : undefined,
+      running(trySchema, SCHEMA_FILE.test(path) ? { path, sinceMs: timeOf('since', since, nowMs) } : undefined),
   },
   'quarantine list': {
     uses: WAREHOUSE,
-    read: (given) => running(listRows, filterOf(given), wholeNumber('--limit', given.values.limit ?? '50', LIST_MAX)),
+    read: (given) =>
+      running(listRows, { ...filterOf(given), limit: wholeNumber('--limit', given.values.limit ?? '50', LIST_MAX) }),
   },
   'quarantine show': { uses: WAREHOUSE, read: ({ operands: [entry = ''] }) => running(showRow, entry) },
-  'quarantine replay': { changesQueue: true, read: (given) => ifGiven(replayRows, selectionOf(given)) },
-  'quarantine drop': { uses: WAREHOUSE, read: (given) => ifGiven(dropRows, selectionOf(given)) },
+  'quarantine replay': { changesQueue: true, read: (given) => running(replayRows, selectionOf(given)) },
+  'quarantine drop': { uses: WAREHOUSE, read: (given) => running(dropRows, selectionOf(given)) },
 };
 
-const running =
-  <T extends readonly unknown[]>(command: (session: Session, ...given: T) => Promise<boolean>, ...given: T): Run =>
-  (session) =>
-    command(session, ...given);
-
-const ifGiven = <T>(command: (session: Session, given: T) => Promise<boolean>, given: T | undefined): Run | undefined =>
-  given && running(command, given);
+/** Returns `undefined` if `given` is. */
+const running = <T>(
+  command: (session: Session, given: T) => Promise<boolean>,
+  given: T | undefined,
+): Run | undefined => (given === undefined ? undefined : (session) => command(session, given));
 
 /** Throws a UsageError if the arguments are invalid. `nowMs` is Unix time. */
 export function readCommandLine(args: readonly string[], nowMs: number): CommandLine | 'help' | 'version' {

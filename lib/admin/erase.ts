@@ -14,7 +14,7 @@ import { quarantineRowName } from '../ingest/warehouse.ts';
 import { auditLines } from '../ingest/warehouse-admin.ts';
 import { errno } from '../process/env.ts';
 import { printable } from '../process/printable.ts';
-import { audited, eraseTraces, pages, printResult, UsageError, type Session } from './session.ts';
+import { audited, eraseTraces, pages, printResult, UsageError, type Session, type Tally } from './session.ts';
 import { counted, countText } from './terminal.ts';
 
 /** Time limit for a consumer that holds an entry. Another consumer needs less time to claim the entry. */
@@ -24,11 +24,7 @@ const POLL_MS = 100;
 const RECORDED_IDS = 1_000;
 
 /** Numbers of entries, rows and events. `held`: entries that a consumer still holds. */
-const noneErased = () => ({
-  ...{ queue: 0, warehouse: 0, quarantine: 0, held: 0, already: 0 },
-  unknown: new Array<string>(),
-});
-type Erased = ReturnType<typeof noneErased>;
+type Erased = Record<'queue' | 'warehouse' | 'quarantine' | 'held' | 'already', number> & { unknown: string[] };
 
 /** Erases events by their ids, or those of a file. */
 export async function eraseEvents(session: Session, given: readonly string[] | string): Promise<boolean> {
@@ -51,14 +47,14 @@ export async function eraseEvents(session: Session, given: readonly string[] | s
 /** Erases events until a signal arrives. `copies` are entries that are known already. `tried` counts the events. */
 export async function eraseAll(session: Session, ids: readonly string[], copies: readonly QueuedCopy[] = []) {
   const { stopped, progress } = session;
-  const sum = noneErased();
+  const sum: Erased = { queue: 0, warehouse: 0, quarantine: 0, held: 0, already: 0, unknown: [] };
   let tried = 0;
   for (const page of pages(ids, RECORDED_IDS))
     if (!stopped.aborted)
       await audited(session, 'erase', auditLines(page), async (tally) => {
         for (const id of page) {
           if (stopped.aborted) break;
-          if (await eraseOne(session, id, sum, copies)) tally.changed += 1;
+          await eraseOne(session, id, copies, sum, tally);
           tried += 1;
           progress(`erasing: ${countText(tried)} of ${counted(ids.length, 'event')}`);
         }
@@ -67,29 +63,35 @@ export async function eraseAll(session: Session, ids: readonly string[], copies:
   return { tried, ...sum };
 }
 
-/** Returns false if there was nothing to erase. */
-async function eraseOne(session: Session, id: string, sum: Erased, known: readonly QueuedCopy[]): Promise<boolean> {
+async function eraseOne(session: Session, id: string, known: readonly QueuedCopy[], sum: Erased, tally: Tally) {
   const { queue, warehouse } = session;
   // Replays may be on any stream, so each one has the note.
   await Promise.all(queue.streams.map((stream) => stream.noteErasure(id)));
-  const [landed, rows] = await Promise.all([warehouse.landed(id), warehouse.quarantineOf(id)]);
+  const [row, rejected] = await Promise.all([warehouse.landed(id), warehouse.quarantineOf(id)]);
   const indexed = await streamOf(queue, id).find(id);
   const copies = indexed === undefined ? [] : [indexed];
   // The entry's own row may have been released, but its replay is still on the queue.
-  const names = new Set([...rows.map(({ entry }) => entry), ...copies.map(quarantineRowName)]);
+  const names = new Set([...rejected.map(({ entry }) => entry), ...copies.map(quarantineRowName)]);
   const noted = await Promise.all(queue.streams.map((stream) => stream.noted(id, [...names])));
   copies.push(...noted.flat(), ...known.filter((copy) => copy.id === id));
-  const found = [...copies, ...rows, ...(landed === undefined ? [] : [landed])];
+  const found = [...copies, ...rejected, ...(row === undefined ? [] : [row])];
+  const isDone = found.every(({ body }) => isErased(body));
   if (found.length === 0) sum.unknown.push(id);
-  else if (found.every(({ body }) => isErased(body))) sum.already += 1;
-  else {
-    const entries = new Map(copies.map((copy) => [`${copy.source}/${copy.entry}`, copy]));
-    for (const copy of entries.values())
-      if (!isErased(copy.body)) sum[(await eraseEntry(session, copy, id)) ? 'queue' : 'held'] += 1;
-    await eraseRows(session, id, sum);
-    return true;
+  else if (isDone) sum.already += 1;
+  if (isDone) return;
+  const entries = new Map(copies.map((copy) => [`${copy.source}/${copy.entry}`, copy]));
+  for (const copy of entries.values())
+    if (!isErased(copy.body)) sum[(await eraseEntry(session, copy, id)) ? 'queue' : 'held'] += 1;
+  const landed = await warehouse.landed(id);
+  if (landed !== undefined) {
+    await warehouse.overwriteLanded(id, erasedBody(id, landed.type));
+    sum.warehouse += 1;
   }
-  return false;
+  for (const { entry, body } of await warehouse.quarantineOf(id)) {
+    if (!isErased(body)) await warehouse.overwriteQuarantined(entry, erasedBody(id, namesIn(body).type));
+    sum.quarantine += 1;
+  }
+  tally.changed += 1;
 }
 
 /** Returns false if a consumer still holds the entry after HELD_MS. */
@@ -106,18 +108,6 @@ async function eraseEntry(session: Session, copy: QueuedCopy, id: string): Promi
   for (; (await stream.erase(copy, id, body)) === 'held'; await clock.sleep(POLL_MS, stopped))
     if (stopped.aborted || clock.ms() > deadline) return false;
   return true;
-}
-
-async function eraseRows({ warehouse }: Session, id: string, sum: Erased): Promise<void> {
-  const landed = await warehouse.landed(id);
-  if (landed !== undefined) {
-    await warehouse.overwriteLanded(id, erasedBody(id, landed.type));
-    sum.warehouse += 1;
-  }
-  for (const { entry, body } of await warehouse.quarantineOf(id)) {
-    if (!isErased(body)) await warehouse.overwriteQuarantined(entry, erasedBody(id, namesIn(body).type));
-    sum.quarantine += 1;
-  }
 }
 
 /** Reads ids, one on each line; `-` is standard input. Rejects with a UsageError that names the first invalid line. */

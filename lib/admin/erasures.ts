@@ -1,8 +1,6 @@
-// The record of erasures, and of dropped quarantine rows, that outlives the loss of the queue or of the warehouse.
-//
-// `erase` records each id in both: as a note on every stream, for ERASURE_MS (trim.lua), and as a row of
-// `ingest_audit`. After one of them was restored, the other one still has the id, and `reconcile` finds bodies that
-// came back. An event is erased only if it was accepted before its erasure: an id whose row was pruned is free again.
+// The record of erasures, and of dropped quarantine rows, that outlives the loss of the queue or of the warehouse: notes
+// on every stream, for ERASURE_MS (trim.lua), and rows of `ingest_audit`. `reconcile` finds bodies that came back by it.
+// An event is erased only if it was accepted before its erasure: an id whose row was pruned is free again.
 import { isErased } from '../ingest/erased.ts';
 import type { QueuedCopy, QueuedStream } from '../ingest/queue-admin.ts';
 import type { WarehouseAdmin } from '../ingest/warehouse-admin.ts';
@@ -12,11 +10,13 @@ import { pages } from './session.ts';
 const CLOCK_MARGIN_MS = 60_000;
 const PAGE = 500;
 
-/** Reads all erasures that the streams and the warehouse have recorded. */
-export async function recordedErasures(warehouse: WarehouseAdmin, streams: readonly QueuedStream[], sinceMs: number) {
+type Window = Readonly<{ stream: QueuedStream; startMs: number }>;
+
+/** Reads all erasures that the streams and the warehouse have recorded, for entries since each `startMs`. */
+export async function recordedErasures(warehouse: WarehouseAdmin, windows: readonly Window[]) {
   const erasedMs = new Map<string, number>();
   const add = (id: string, atMs: number): unknown => erasedMs.set(id, Math.max(atMs, erasedMs.get(id) ?? 0));
-  for (const stream of streams)
+  for (const { stream } of windows)
     for (let from = 0, size = 1; size > 0; from += size) {
       const notes = await stream.erasures(from);
       for (const { id, atMs } of notes) add(id, atMs);
@@ -26,7 +26,7 @@ export async function recordedErasures(warehouse: WarehouseAdmin, streams: reado
     for (const id of names) add(id, atMs + CLOCK_MARGIN_MS);
   const isBefore = (id: string, acceptedAtMs: number): boolean => acceptedAtMs <= (erasedMs.get(id) ?? -1);
   const droppedRows = new Set<string>();
-  let droppedMs = sinceMs - CLOCK_MARGIN_MS;
+  let droppedMs = Math.min(...windows.map(({ startMs }) => startMs)) - CLOCK_MARGIN_MS;
 
   return {
     /** True if the event of an entry was erased after it was accepted. */

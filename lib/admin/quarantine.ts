@@ -15,7 +15,7 @@ export const LIST_MAX = 10_000;
 /** Number of rows per statement. */
 const PAGE = 500;
 
-export async function listRows(session: Session, filter: QuarantineFilter, limit: number): Promise<boolean> {
+export async function listRows(session: Session, { limit, ...filter }: QuarantineFilter & { readonly limit: number }) {
   const { stopped, tell } = session;
   const rows: QuarantineRow[] = [];
   for await (const page of session.warehouse.quarantineList(filter)) {

@@ -11,7 +11,6 @@ type Counts = Record<(typeof COLUMNS)[number], number>;
 /** The place of an event. `erased` includes events whose quarantine row was dropped. */
 export type EventPlace = Exclude<keyof Counts, 'entries'>;
 
-const HOUR_MS = 3_600_000;
 const LISTED_MAX = 1_000;
 const SHOWN_MAX = 20;
 
@@ -33,7 +32,7 @@ export class Report {
   readonly #missing: (Pick<QueuedCopy, 'stream' | 'entry' | 'id'> & { readonly producer: string })[] = [];
 
   add({ stream, entry, id, producer = '', acceptedAtMs }: QueuedCopy, place: EventPlace): void {
-    const hour = timeText(Math.floor(acceptedAtMs / HOUR_MS) * HOUR_MS);
+    const hour = timeText(acceptedAtMs).replace(/:.*/, ':00:00.000Z');
     const key = `${hour} ${producer}`;
     const row = this.#rows.get(key) ?? { hour, producer, ...noCounts() };
     this.#rows.set(key, row);

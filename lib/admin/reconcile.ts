@@ -51,9 +51,7 @@ async function compare(session: Session, options: Reconciling, tally: Tally): Pr
   const { queue, stopped, tell } = session;
   const { land, metrics } = options;
   const { found: windows, failures } = await answersOf(queue.streams.map(windowOf));
-  const sinceMs = Math.min(...windows.map(({ startMs }) => startMs));
-  const streams = windows.map(({ stream }) => stream);
-  const erasures = await recordedErasures(session.warehouse, streams, sinceMs);
+  const erasures = await recordedErasures(session.warehouse, windows);
   const [report, patience] = [new Report(), new Patience(session)];
   const work = { ...session, ...options, tally, erasures, report, patience };
   // A step that fails does not keep the others from their work, such as those of an available partition.

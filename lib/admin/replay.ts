@@ -18,21 +18,12 @@ const AT_ONCE = 32;
 const LISTED_MAX = 20;
 
 /** Rows by outcome: the number of those that landed or are still waiting, and the names of the others. */
-const noneYet = (missing: number) => ({
-  landed: 0,
-  /** Rows that were refused again. */
-  refused: new Array<string>(),
-  /** Rows whose entries disappeared from the queue before they landed. */
-  lost: new Array<string>(),
-  notReplayed: new Array<string>(),
-  waiting: 0,
-  missing,
-});
-type Rows = ReturnType<typeof noneYet>;
+type Rows = Record<'landed' | 'waiting' | 'missing', number> & Record<'refused' | 'lost' | 'notReplayed', string[]>;
 
 export async function replayRows(session: Session, selection: Selection): Promise<boolean> {
   const found = await selectedCount(session, selection);
-  const rows = noneYet((selection.entries?.length ?? found) - found);
+  const missing = (selection.entries?.length ?? found) - found;
+  const rows: Rows = { landed: 0, refused: [], lost: [], notReplayed: [], waiting: 0, missing };
   if (found === 0) return noRows(session, rows);
   if (!(await session.confirm(`Put ${counted(found, 'event')} back on the queue?`))) return false;
   return audited(session, 'replay', selectionText(selection), async (tally) => {

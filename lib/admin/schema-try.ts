@@ -7,7 +7,7 @@ import { counted, countText, timeText } from './terminal.ts';
 
 const SHOWN_MAX = 10;
 
-export async function trySchema(session: Session, path: string, sinceMs: number): Promise<boolean> {
+export async function trySchema(session: Session, { path, sinceMs }: { path: string; sinceMs: number }) {
   const check = await session.readSchema(path);
   const type = basename(path, '.json');
   const first: { readonly id: string; readonly problems: readonly string[] }[] = [];

@@ -12,6 +12,8 @@ export class UsageError extends Error {
   override readonly name = 'UsageError';
 }
 
+type Check = (bodies: readonly Buffer[]) => Promise<readonly (readonly string[])[]>;
+
 export interface Session extends ClockAndRandom {
   /** The configured sides. A command that needs a side that is not configured does not start. */
   readonly sides: readonly Side[];
@@ -27,9 +29,7 @@ export interface Session extends ClockAndRandom {
   /** Writes a line to standard error. */
   readonly tell: (text: string) => void;
   /** Reads a schema and returns its check. Rejects if the file is unusable. */
-  readonly readSchema: (
-    path: string,
-  ) => Promise<(bodies: readonly Buffer[]) => Promise<readonly (readonly string[])[]>>;
+  readonly readSchema: (path: string) => Promise<Check>;
   readonly confirm: (question: string) => Promise<boolean>;
   /** Replaces the progress line on a terminal; an empty text removes it. */
   readonly progress: (text: string) => void;
@@ -69,11 +69,9 @@ export interface Tally {
 }
 
 /**
- * Runs a change and records it on standard error and in the warehouse's table `ingest_audit`. `what` is the
- * selection. Rejects with WarehouseFailed if the change cannot be recorded.
- *
- * Invariant: the audit row is written before the change begins. Its count is added when the change finishes or fails,
- * so a row without a count means that the command was killed.
+ * Runs a change and records it on standard error and in `ingest_audit`. `what` is the selection. The row is written
+ * before the change, or this rejects with WarehouseFailed. Its count is added when the change finishes or fails, so a
+ * row without a count means that the command was killed.
  */
 export async function audited<T>(
   session: Session,

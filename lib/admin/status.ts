@@ -15,7 +15,9 @@ interface Part {
 /** Prints every configured part that answers, then rejects if a part of the queue or the warehouse does not. */
 export async function showStatus(session: Session): Promise<boolean> {
   const asked = session.sides.map(async (side) => {
-    const { value, lines, failure } = await PARTS[side](session).catch(unavailable);
+    const { value, lines, failure } = await PARTS[side](session).catch((cause: Error): Part => {
+      return { value: { error: cause.message }, lines: [`  unavailable: ${cause.message}`], failure: cause };
+    });
     return { side, value, failure, text: [`${side.padEnd(9)}  ${session[side].place}`, ...lines].join('\n') };
   });
   const parts = await Promise.all(asked);
@@ -24,11 +26,6 @@ export async function showStatus(session: Session): Promise<boolean> {
   printResult(session, value, `${parts.map(({ text }) => text).join('\n\n')}\n`);
   for (const { failure } of parts) if (failure !== undefined) throw failure;
   return true;
-}
-
-function unavailable(failure: Error): Part {
-  const error = messageOf(failure);
-  return { value: { error }, lines: [`  unavailable: ${error}`], failure };
 }
 
 /** Returns the status of the streams that answer, and the failures of the others. Rejects if none answers. */

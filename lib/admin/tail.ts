@@ -29,8 +29,6 @@ export interface Tailing {
   readonly bodies: boolean;
 }
 
-type Event = QueuedCopy & { readonly type: string | undefined };
-
 export function tailEvents(session: Session, tailing: Tailing): Promise<boolean> {
   if (!tailing.bodies) return tail(session, tailing, { changed: 0 });
   const patterns = (['type', 'producer'] as const).filter((name) => tailing[name] !== undefined);
@@ -70,9 +68,9 @@ function readingOf({ clock, stopped, tell }: Session, stream: QueuedStream, tail
   }
 
   /** Moves to the end of the stream and returns its last `count` events, from windows that grow into the past. */
-  async function begin(count: number): Promise<readonly Event[]> {
+  async function begin(count: number): Promise<readonly QueuedCopy[]> {
     const { entry: end, length } = await skip();
-    let found: readonly Event[] = [];
+    let found: readonly QueuedCopy[] = [];
     let searched = 0;
     let fromMs = count > 0 && length > 0 ? timeOf(end) : 0;
     for (let windowMs = WINDOW_FIRST_MS; found.length < count && fromMs > 0; windowMs *= WINDOW_GROWTH) {
@@ -91,7 +89,7 @@ function readingOf({ clock, stopped, tell }: Session, stream: QueuedStream, tail
     return found;
   }
 
-  async function next(): Promise<readonly Event[]> {
+  async function next(): Promise<readonly QueuedCopy[]> {
     if (at === undefined) return begin(0);
     if (fullReads >= FULL_READS_MAX) {
       const before = added;
@@ -105,7 +103,7 @@ function readingOf({ clock, stopped, tell }: Session, stream: QueuedStream, tail
   }
 
   /** Returns the next events. Never rejects: an unavailable stream is reported once. */
-  async function more(): Promise<readonly Event[]> {
+  async function more(): Promise<readonly QueuedCopy[]> {
     const events = await next().catch((cause: unknown) => {
       if (!isAway) tell(messageOf(cause));
     });
@@ -116,16 +114,14 @@ function readingOf({ clock, stopped, tell }: Session, stream: QueuedStream, tail
   return { begin, more };
 }
 
-const matching = (entries: readonly QueuedCopy[], { type, producer }: Tailing): readonly Event[] =>
-  entries
-    .map((one) => ({ ...one, type: namesIn(one.body).type }))
-    .filter((event) => matches(type, event.type) && matches(producer, event.producer));
+const matching = (entries: readonly QueuedCopy[], { type, producer }: Tailing): readonly QueuedCopy[] =>
+  entries.filter((one) => matches(type, namesIn(one.body).type) && matches(producer, one.producer));
 
 /** Returns false once the output has no reader. */
-function show(session: Session, { bodies }: Tailing, events: readonly Event[], tally: Tally): Promise<boolean> {
-  for (const { stream, entry, producer, type, id, body } of events) {
+function show(session: Session, { bodies }: Tailing, events: readonly QueuedCopy[], tally: Tally): Promise<boolean> {
+  for (const { stream, entry, producer, id, body } of events) {
     tally.changed += 1;
-    const time = timeText(timeOf(entry));
+    const [time, { type }] = [timeText(timeOf(entry)), namesIn(body)];
     const value = { time, stream, entry, producer, type, id, bytes: body.length, ...(bodies && json({ body })) };
     const cells = [time, ...[producer, type, id].map((name) => printable(name ?? '-')), bytesText(body.length)];
     printResult(session, value, `${cells.join('  ')}\n${bodies ? `${bodyText(body)}\n` : ''}`);
@@ -135,7 +131,7 @@ function show(session: Session, { bodies }: Tailing, events: readonly Event[], t
 
 const timeOf = (entry: string): number => Number(entry.split('-')[0]);
 
-const inOrder = (found: readonly (readonly Event[])[]): readonly Event[] =>
+const inOrder = (found: readonly (readonly QueuedCopy[])[]): readonly QueuedCopy[] =>
   found.flat().toSorted((one, other) => timeOf(one.entry) - timeOf(other.entry));
 
 const matches = (pattern = '*', name = ''): boolean => matchesParts(pattern.split('*'), name);

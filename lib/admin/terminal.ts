@@ -4,8 +4,7 @@ import { printableLines } from '../process/printable.ts';
 
 /** Aligns cells in columns. `right` lists the columns of numbers. `indent` begins each line. */
 export function table(rows: readonly (readonly string[])[], right: readonly number[], indent = ''): string[] {
-  const widths: number[] = [];
-  for (const row of rows) row.forEach((cell, at) => (widths[at] = Math.max(widths[at] ?? 0, cell.length)));
+  const widths = rows[0]?.map((_, at) => rows.reduce((most, row) => Math.max(most, row[at]?.length ?? 0), 0)) ?? [];
   const aligned = (cell: string, at: number): string =>
     right.includes(at) ? cell.padStart(widths[at] ?? 0) : cell.padEnd(widths[at] ?? 0);
   return rows.map((row) => `${indent}${row.map(aligned).join('  ')}`.trimEnd());
@@ -39,12 +38,7 @@ export const timeText = (ms: number): string => new Date(ms).toISOString();
 /** Returns true only for the word `yes`, so that Enter alone changes nothing. An abort means no. */
 export async function ask(question: string, stopped: AbortSignal): Promise<boolean> {
   const lines = createInterface({ input: process.stdin, output: process.stderr });
-  try {
-    const answer = await lines.question(`${printableLines(question)} Type yes to go on: `, { signal: stopped });
-    return answer.trim() === 'yes';
-  } catch {
-    return false;
-  } finally {
-    lines.close();
-  }
+  const asked = lines.question(`${printableLines(question)} Type yes to go on: `, { signal: stopped });
+  const answer = await asked.catch(() => '').finally(() => lines.close());
+  return answer.trim() === 'yes';
 }
