@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { describe, it } from 'node:test';
-import { CATALOGUE, ERROR_CODES, problemType } from '../../lib/ingest/errors.ts';
+import { CATALOGUE, problemType } from '../../lib/ingest/errors.ts';
 import { at, deref, isObject, pointer, type JsonObject } from '../support/api-file.ts';
 
 const HEADING = '| status | code | retryable | when |';
@@ -16,17 +16,10 @@ function tableIn(text: string, lastColumn: string): string[] {
   return end === -1 ? after : after.slice(0, end);
 }
 
-interface DocumentedProblem {
-  readonly status: number;
-  readonly code: string;
-  readonly retryable: boolean;
-  readonly title: string;
-  readonly type: string;
-  readonly retryAfter: boolean;
-}
+const CONSTANTS = ['status', 'code', 'retryable', 'title', 'type'];
 
-function documentedProblems(): DocumentedProblem[] {
-  const problems: DocumentedProblem[] = [];
+function documentedProblems(): object[] {
+  const problems: object[] = [];
   const responses = ['/components/responses', '/x-responses'].flatMap((from) =>
     Object.keys(at(from) as JsonObject).map((name) => from + pointer(name)),
   );
@@ -40,15 +33,8 @@ function documentedProblems(): DocumentedProblem[] {
       : [schema];
     const retryAfter = isObject(at(response + pointer('headers', 'Retry-After')));
     for (const from of schemas) {
-      const constant = (member: string): unknown => at(`${from}/properties/${member}/const`);
-      problems.push({
-        status: constant('status') as number,
-        code: constant('code') as string,
-        retryable: constant('retryable') as boolean,
-        title: constant('title') as string,
-        type: constant('type') as string,
-        retryAfter,
-      });
+      const constants = CONSTANTS.map((member) => [member, at(`${from}/properties/${member}/const`)]);
+      problems.push({ ...Object.fromEntries(constants), retryAfter });
     }
   }
   return problems;
@@ -75,18 +61,13 @@ describe('the error catalogue', () => {
 
   it('equals the problems in the responses of the API file', () => {
     const catalogued = entries.map(({ status, code, retryable, title }) => ({
-      status,
-      code,
-      retryable,
-      title,
-      type: problemType(code),
+      ...{ status, code, retryable, title, type: problemType(code) },
       retryAfter: status === 503 || status === 429,
     }));
     assert.deepEqual(byText(documentedProblems()), byText(catalogued));
   });
 
-  it('lists each code once, and has one title for each status and code', () => {
-    assert.deepEqual(ERROR_CODES.toSorted(), [...new Set(entries.map(({ code }) => code))].toSorted());
+  it('has one title for each status and code', () => {
     assert.equal(new Set(entries.map(({ status, code }) => `${status} ${code}`)).size, entries.length);
     assert.equal(new Set(entries.map(({ title }) => title)).size, entries.length);
   });

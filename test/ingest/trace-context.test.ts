@@ -18,11 +18,7 @@ describe('a trace context', () => {
 
   it('is ignored if traceparent is malformed', () => {
     for (const traceparent of [
-      undefined,
-      '',
-      `${TRACEPARENT}-more`,
-      `x${TRACEPARENT}`,
-      `cc${TRACEPARENT.slice(2)}.more`,
+      ...[undefined, '', `${TRACEPARENT}-more`, `x${TRACEPARENT}`, `cc${TRACEPARENT.slice(2)}.more`],
       TRACEPARENT.replace('00', 'ff'),
       TRACEPARENT.replace('4bf92f3577b34da6a3ce929d0e0e4736', '0'.repeat(32)),
       TRACEPARENT.replace('00f067aa0ba902b7', '0'.repeat(16)),

@@ -139,6 +139,7 @@ describe('the partitions of a cluster', () => {
     const identity = await first.identify(server);
     assert.equal(identity.partitions, 3);
     assert.equal(await node.command('HGET', '{ingest}:queue', 'partitions'), '3');
+    assert.deepEqual(await node.command('KEYS', '*:queue'), ['{ingest}:queue']);
     await node.command('HSET', '{ingest}:queue', 'id', 'another');
     assert.equal((await second.identify(server)).id, 'another');
     await node.command('HSET', '{ingest}:queue', 'partitions', '4');

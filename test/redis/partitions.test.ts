@@ -74,13 +74,6 @@ describe('a queue of several partitions', () => {
     redis = await TestRedis.start();
   });
 
-  it('creates one identity for all partitions, with their number', async () => {
-    await redis.command('FLUSHALL');
-    await openQueue(streams(3).map(() => redis.uri));
-    assert.equal(await redis.command('HGET', '{ingest}:queue', 'partitions'), '3');
-    assert.deepEqual(await redis.command('KEYS', '*:queue'), ['{ingest}:queue']);
-  });
-
   it('sends the events of a turn in one write, if their partitions share a server', async (t) => {
     const uri = `dispatcher://127.0.0.1:${redis.port},127.0.0.1:${redis.port}`;
     const limits = { enqueueTimeoutMs: 10_000, bodyBytesMax: 1_000 };

@@ -141,16 +141,16 @@ describe('the note of an erasure', () => {
   });
 });
 
-describe('replaying rows', () => {
-  const row = {
-    replayOf: 'q/ingest/1-1',
-    id: 'the source the-id',
-    traceparent: '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01',
-    producer: 'a\0b',
-    body: Buffer.from([0x7b, 0xff, 0x00, 0x0a]),
-    acceptedAtMs: 1_234,
-  };
+const row = {
+  replayOf: 'q/ingest/1-1',
+  id: 'the source the-id',
+  traceparent: '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01',
+  producer: 'a\0b',
+  body: Buffer.from([0x7b, 0xff, 0x00, 0x0a]),
+  acceptedAtMs: 1_234,
+};
 
+describe('replaying rows', () => {
   it('replays the exact bytes, the producer, and the time of first acceptance', async (t) => {
     const [admin, reader] = [openAdmin(t, server.uri), await openReader(t, server.uri)];
     await admin.replay(row, false);
@@ -226,14 +226,8 @@ describe('the status of a stream', () => {
     await server.command('ZADD', REPLICAS, String(beatMs - 10_000_000), 'gone', String(beatMs), 'alive');
     const { partition, server: about, run } = await admin.status();
     const { memoryBytes, oldestUnlandedMs, replicas, ...counts } = partition;
-    assert.deepEqual(counts, {
-      name: STREAM,
-      stream: STREAM,
-      events: 3,
-      unread: 1,
-      pending: 2,
-      unavailable: undefined,
-    });
+    const expected = { name: STREAM, stream: STREAM, events: 3, unread: 1, pending: 2, unavailable: undefined };
+    assert.deepEqual(counts, expected);
     const slices = (await server.command('KEYS', `{${STREAM}}:ids:*`)) as readonly string[];
     const sizes = await Promise.all([STREAM, ...slices].map(sizeOf));
     assert.equal(slices.length, 1);
@@ -267,14 +261,8 @@ describe('the status of a stream', () => {
   it('creates nothing for a missing stream, and reports entries without a group as unread', async (t) => {
     const admin = openAdmin(t, server.uri, { makes: false });
     const seen = async (): Promise<readonly unknown[]> => {
-      const { partition } = await admin.status();
-      return [
-        partition.events,
-        partition.unread,
-        partition.pending,
-        partition.oldestUnlandedMs > 0,
-        partition.replicas,
-      ];
+      const { events, unread, pending, oldestUnlandedMs, replicas } = (await admin.status()).partition;
+      return [events, unread, pending, oldestUnlandedMs > 0, replicas];
     };
     assert.deepEqual(await seen(), [0, 0, 0, false, []]);
     assert.deepEqual(await server.command('KEYS', '*'), []);
@@ -293,14 +281,8 @@ describe('the status of a stream', () => {
     assert.ok(copy !== undefined && stored !== undefined);
     const source = await sourceOf(server);
     assert.deepEqual(copy, {
-      stream: STREAM,
-      source,
-      entry: stored.entry,
-      id: 'one',
-      producer: 'shop',
-      acceptedAtMs: Number.parseInt(stored.entry, 10),
-      body: Buffer.from(body('one')),
-      replayOf: undefined,
+      ...{ stream: STREAM, source, entry: stored.entry, id: 'one', producer: 'shop', replayOf: undefined },
+      ...{ acceptedAtMs: Number.parseInt(stored.entry, 10), body: Buffer.from(body('one')) },
     });
     assert.match(source, new RegExp(`^[0-9a-f-]{36}/${STREAM}$`));
     assert.equal(await admin.find('two'), undefined);
@@ -312,15 +294,7 @@ describe('the status of a stream', () => {
       await admin.noted('one', [`other/${STREAM}/${copy.entry}`, `${source}/none`, `${source}/x${copy.entry}`]),
       [],
     );
-    const row = {
-      replayOf: 'q/s/1-1',
-      id: 'one',
-      traceparent: undefined,
-      producer: 'shop',
-      body: Buffer.from(body('one')),
-      acceptedAtMs: 5,
-    };
-    const replayed = await admin.replay(row, false);
+    const replayed = await admin.replay({ ...row, replayOf: 'q/s/1-1', id: 'one' }, false);
     const entries = async (rows: readonly string[]): Promise<readonly string[]> =>
       (await admin.noted('one', rows)).map(({ entry }) => entry);
     assert.deepEqual(await entries([]), [replayed.entry]);
@@ -366,9 +340,7 @@ describe('the status of a stream', () => {
 describe('several pages, and unusual entries', () => {
   it('finds the replay of each row, also after it was erased', async (t) => {
     const admin = openAdmin(t, server.uri);
-    const rowOf = (replayOf: string) => ({
-      ...{ replayOf, id: 'x', traceparent: undefined, producer: 'shop', body: Buffer.from(body('x')), acceptedAtMs: 1 },
-    });
+    const rowOf = (replayOf: string) => ({ ...row, replayOf, id: 'x', body: Buffer.from(body('x')) });
     const first = await admin.replay(rowOf('q/s/1-1'), false);
     const second = await admin.replay(rowOf('q/s/2-2'), false);
     const found = await admin.noted('x', ['q/s/1-1']);

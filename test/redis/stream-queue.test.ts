@@ -121,23 +121,10 @@ describe('the id index', () => {
     const retentionMs = 2_100;
     const stream = 'ingest';
     const queue = await openQueue(own.uri, { retentionMs });
-    const accepted: { readonly id: string; readonly sentMs: number }[] = [];
+    let accepted = 0;
     let first: string | undefined;
-    let olderKnown = 0;
     await eventually('the first slice is gone', async () => {
-      const id = `kept-${accepted.length}`;
-      accepted.push({ id, sentMs: performance.now() });
-      assert.equal(await outcomeOf(queue, [id]), 'accepted');
-      // An event sent a second ago is in an older slice. The outcome is checked only if the reply arrived within
-      // retention.
-      const older = accepted.findLast(({ sentMs }) => performance.now() - sentMs > retentionMs / 2);
-      if (older !== undefined) {
-        const outcome = await outcomeOf(queue, [older.id], 'q');
-        if (performance.now() - older.sentMs < retentionMs - 50) {
-          assert.equal(outcome, 'conflict');
-          olderKnown += 1;
-        }
-      }
+      assert.equal(await outcomeOf(queue, [`kept-${(accepted += 1)}`]), 'accepted');
       await own.land();
       const starts = await slices(stream, own);
       first ??= starts.at(-1);
@@ -147,14 +134,13 @@ describe('the id index', () => {
         assert.ok(Number(starts[at - 1]) - Number(starts[at]) >= retentionMs / 3, starts.join());
       return !starts.includes(first ?? '');
     });
-    assert.ok(olderKnown > 0);
     const keys = await sliceKeys(stream, own);
     assert.deepEqual(keys.sort(), (await slices(stream, own)).map((start) => `{ingest}:ids:${start}`).sort());
     const stats = String(await own.command('INFO', 'everything'));
     assert.match(stats, /^expired_keys:0\r$/m);
     assert.match(stats, /^cmdstat_unlink:calls=[1-9]/m);
     assert.doesNotMatch(stats, /^cmdstat_del:/m);
-    assert.equal(await outcomeOf(queue, ['kept-0'], 'q'), 'accepted');
+    assert.equal(await outcomeOf(queue, ['kept-1'], 'q'), 'accepted');
   });
 
   it('reads an entry whose first digits are greater by one than those of its slice', async () => {
@@ -284,34 +270,6 @@ describe('the script', () => {
 });
 
 describe('a server that does not answer', () => {
-  it('makes submissions unavailable in time and once, and refuses the next ones immediately', async () => {
-    const own = await TestRedis.start();
-    const clock = new VirtualClock();
-    const queue = await openQueue(own.uri, { enqueueTimeoutMs: 200, clock });
-    await own.signal('SIGSTOP');
-    const events = Array.from({ length: 600 }, (_, at) => new Recorded(`frozen-${at}`));
-    const outcomes = submitAll(queue, events);
-    await clock.advance(199);
-    assert.ok(events.every(({ settled }) => settled === 0));
-    await clock.advance(1);
-    assert.deepEqual(new Set(await outcomes), new Set(['unavailable']));
-    const next = new Recorded('next');
-    queue.submit(next);
-    await new Promise((resolve) => setImmediate(resolve));
-    assert.deepEqual([next.settled, await next.outcome], [1, 'unavailable'], 'in the same turn');
-    assert.deepEqual(await queue.find('frozen-1', 'p'), { kind: 'unavailable' });
-    assert.equal(queue.state().available, false);
-
-    await own.signal('SIGCONT');
-    await eventually('the queue is there again', () => clock.advance(100).then(() => queue.state().available));
-    // Whatever the outcome of the first attempt was, a retry is safe and each id ends up on the stream once.
-    const again = events.map(({ id }) => new Recorded(id));
-    const retries = await submitAll(queue, again);
-    assert.ok(retries.every((outcome) => outcome === 'accepted' || outcome === 'duplicate'));
-    assert.equal(await own.length(), 600);
-    for (const { settled } of events) assert.equal(settled, 1);
-  });
-
   it('accepts submissions while the server is silent for less than the timeout', async () => {
     const own = await TestRedis.start();
     const clock = new VirtualClock();
