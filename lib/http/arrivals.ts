@@ -28,6 +28,12 @@ const HANDSHAKE_INTERVAL_MS = 10;
 // Choice: while there are connections, all are checked ten times a second, so time limits are only that precise.
 const CHECK_INTERVAL_MS = 100;
 
+/**
+ * While the server is stopping, an idle connection stays open for this long, because a request may be on its way. A
+ * connection whose handshake ends meanwhile has this time from then on.
+ */
+const IDLE_GRACE_MS = 400;
+
 export class Arrivals<T> {
   readonly #host: Host<T>;
   readonly #beginHandshake: ((tcp: Socket) => void) | undefined;
@@ -35,8 +41,8 @@ export class Arrivals<T> {
   readonly #byEnds = new Map<string, HttpConnection<T>>();
   readonly #handshakes: Turns;
   #checks: Timer | undefined;
-  /** Idle connections are closed from this time on. */
-  closesIdleMs = Infinity;
+  /** When the server began to stop. */
+  drainsSinceMs = Infinity;
   #hasArrived = false;
   #handshakesMs = 0;
 
@@ -68,12 +74,13 @@ export class Arrivals<T> {
     const over = overLimit(all, limits.connectionsPerAddressMax, nowMs);
     for (const connection of [...over, ...overBudget(all, limits.held)]) connection.fail('limit');
     // At the end of a turn, because a request may arrive in this one.
-    if (nowMs >= this.closesIdleMs) clock.turnEnd(() => this.#closeIdle());
+    if (nowMs >= this.drainsSinceMs) clock.turnEnd(() => this.#closeIdle(nowMs));
   }
 
-  #closeIdle(): void {
+  #closeIdle(nowMs: number): void {
     for (const connection of this.all) {
-      const { phase, isIdle, tcp } = connection;
+      const { phase, isIdle, tcp, sinceMs } = connection;
+      if (nowMs - Math.max(sinceMs, this.drainsSinceMs) < IDLE_GRACE_MS) continue;
       if (isIdle) connection.finish();
       else if (phase === 'header' || phase === 'hello') tcp.destroy();
     }

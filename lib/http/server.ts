@@ -25,8 +25,6 @@ import { Turns } from './turns.ts';
 /** After a restart, more clients than node's default of 511 may reconnect at the same time. */
 const BACKLOG = 4_096;
 const NODE_CHECK_INTERVAL_MS = 1_000;
-/** While the server is stopping, an idle connection stays open for this long, because a request may be on its way. */
-const IDLE_GRACE_MS = 400;
 const REQUESTS_A_TURN = 192;
 
 /**
@@ -102,7 +100,7 @@ export class HttpServer<T> {
 
   /** Stops listening, closes idle connections, and resolves when all connections are closed. */
   async drain(): Promise<void> {
-    this.#arrivals.closesIdleMs = this.#system.clock.ms() + IDLE_GRACE_MS;
+    this.#arrivals.drainsSinceMs = this.#system.clock.ms();
     // The method of node:http would also destroy idle connections, even if a request is on its way.
     await new Promise<void>((resolve) => TcpServer.prototype.close.call(this.#server, () => resolve()));
   }

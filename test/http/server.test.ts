@@ -1,13 +1,16 @@
 import assert from 'node:assert/strict';
+import { duplexPair } from 'node:stream';
 import { before, describe, it } from 'node:test';
 import { connect, type ConnectionOptions } from 'node:tls';
 import { createServer } from 'node:https';
 import type { ServerLimits } from '../../lib/http/connection.ts';
 import { takeListener } from '../../lib/http/server.ts';
+import { RawConnection } from '../support/client.ts';
 import { startServer, type Given } from '../support/https-server.ts';
 import { Pki, type ClientCertificate } from '../support/pki.ts';
 import { eventually } from '../support/scope.ts';
-import { postText } from '../support/wire.ts';
+import { VirtualClock } from '../support/virtual-clock.ts';
+import { postText, requestText } from '../support/wire.ts';
 
 describe('the server', () => {
   let pki: Pki;
@@ -18,6 +21,34 @@ describe('the server', () => {
   });
   const start = (more: Partial<ServerLimits> = {}, given: Given = {}) =>
     startServer(pki, more, { certificate, ...given });
+
+  it('leaves a connection whose handshake ends late the time for a request while it drains', async () => {
+    const clock = new VirtualClock();
+    const { server, tcp, requests, answer } = await start({}, { clock });
+    const [near, far] = duplexPair();
+    const wire = tcp();
+    wire.pipe(far);
+    const release = Promise.withResolvers<void>();
+    far.once('data', (hello: Buffer) => {
+      wire.write(hello);
+      void release.promise.then(() => far.pipe(wire));
+      far.pause();
+    });
+    const late = new RawConnection(connect({ socket: near, ca: pki.authority.certificate, ...certificate }));
+    await eventually('the client has its keys', () => late.socket.authorized);
+    const drained = server.drain();
+    await clock.advance(5_000);
+    release.resolve();
+    await eventually('the handshake is done', () => server.connections.length === 1);
+    await clock.advance(300);
+    late.write(requestText('GET /late'));
+    await eventually('the request arrives', () => requests.length === 1 || late.ended);
+    assert.equal(late.ended, false, 'the connection was closed');
+    answer(requests[0], 'in time', true);
+    await late.until(/in time/);
+    late.socket.end();
+    await drained;
+  });
 
   it('resumes no session from before a change of its certificate', async () => {
     const { server, open } = await start();
