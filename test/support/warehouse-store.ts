@@ -31,34 +31,37 @@ export interface WarehouseStore {
   refuse(type: string, refused: boolean): Promise<void>;
 }
 
-const EVENTS = 'SELECT id, producer, body, accepted_at FROM events ORDER BY id';
-const QUARANTINE = 'SELECT entry, id, producer, reason, body, accepted_at FROM events_quarantine ORDER BY entry';
-const COUNT = 'SELECT count(*) AS rows FROM events';
+type Rows = <Row>(sql: string) => Promise<Row[]> | Row[];
 
-function stored<Row extends object>({
-  accepted_at,
-  ...row
-}: Row & { readonly accepted_at: string | Date }): Omit<Row, 'accepted_at'> & { readonly acceptedAtMs: number } {
-  return { ...row, acceptedAtMs: new Date(accepted_at).getTime() };
-}
-
-interface EventRow {
-  readonly id: string;
-  readonly producer: string;
-  readonly body: string;
+/** The columns of a row, with the time of acceptance as the database returns it. */
+type Raw<Stored extends { readonly acceptedAtMs: number }> = Omit<Stored, 'acceptedAtMs'> & {
   readonly accepted_at: string | Date;
-}
+};
 
-interface EntryRow {
-  readonly entry: string;
-  readonly id: string | null;
-  readonly producer: string;
-  readonly reason: string;
-  readonly body: Uint8Array;
-  readonly accepted_at: string | Date;
-}
+const stored = <Row extends { readonly accepted_at: string | Date }>({ accepted_at, ...row }: Row) => ({
+  ...row,
+  acceptedAtMs: new Date(accepted_at).getTime(),
+});
 
-const entryOf = (row: EntryRow): StoredEntry => ({ ...stored(row), body: Buffer.from(row.body) });
+const storeOf = (uri: string, read: Rows, refuse: WarehouseStore['refuse']): WarehouseStore => ({
+  ...{ uri, refuse },
+  count: async () => {
+    try {
+      return Number((await read<{ rows: number | string }>('SELECT count(*) AS rows FROM events'))[0]?.rows);
+    } catch {
+      return 0;
+    }
+  },
+  events: async () => {
+    const rows = await read<Raw<StoredEvent>>('SELECT id, producer, body, accepted_at FROM events ORDER BY id');
+    return rows.map(stored);
+  },
+  quarantine: async () => {
+    const columns = 'entry, id, producer, reason, body, accepted_at';
+    const rows = await read<Raw<StoredEntry>>(`SELECT ${columns} FROM events_quarantine ORDER BY entry`);
+    return rows.map((row) => ({ ...stored(row), body: Buffer.from(row.body) }));
+  },
+});
 
 export interface SqliteStore extends WarehouseStore {
   readonly folder: string;
@@ -69,53 +72,24 @@ export function sqliteStore(under?: string): SqliteStore {
   const folder = join(temporaryFolder('ingest-warehouse-', under), 'here');
   mkdirSync(folder);
   const path = join(folder, 'warehouse.db');
-  const read = <Row>(sql: string): Row[] => {
-    const database = new DatabaseSync(path, { readOnly: true, timeout: 5_000 });
-    try {
-      return database.prepare(sql).all() as Row[];
-    } finally {
-      database.close();
-    }
+  const read: Rows = <Row>(sql: string): Row[] => {
+    using database = new DatabaseSync(path, { readOnly: true, timeout: 5_000 });
+    return database.prepare(sql).all() as Row[];
   };
-  return {
-    uri: `sqlite:${path}`,
-    folder,
-    count: async () => {
-      try {
-        return read<{ rows: number }>(COUNT)[0]?.rows ?? 0;
-      } catch {
-        return 0;
-      }
-    },
-    events: async () => read<EventRow>(EVENTS).map(stored),
-    quarantine: async () => read<EntryRow>(QUARANTINE).map(entryOf),
-    refuse: async (type, refused) => {
-      const database = new DatabaseSync(path, { timeout: 5_000 });
-      const when = `BEFORE INSERT ON events WHEN NEW.type = '${type}'`;
-      const trigger = `CREATE TRIGGER refused ${when} BEGIN SELECT RAISE(ABORT, 'refused'); END`;
-      database.exec(refused ? trigger : 'DROP TRIGGER refused');
-      database.close();
-    },
+  const refuse = async (type: string, refused: boolean): Promise<void> => {
+    using database = new DatabaseSync(path, { timeout: 5_000 });
+    const when = `BEFORE INSERT ON events WHEN NEW.type = '${type}'`;
+    const trigger = `CREATE TRIGGER refused ${when} BEGIN SELECT RAISE(ABORT, 'refused'); END`;
+    database.exec(refused ? trigger : 'DROP TRIGGER refused');
   };
+  return { ...storeOf(`sqlite:${path}`, read, refuse), folder };
 }
 
 export async function postgresStore(server: PostgresServer): Promise<WarehouseStore> {
   const uri = await server.freshDatabase();
-  return {
-    uri,
-    count: async () => {
-      try {
-        return Number((await server.query<{ rows: string }>(uri, COUNT))[0]?.rows);
-      } catch {
-        return 0;
-      }
-    },
-    events: async () =>
-      (await server.query<EventRow & pg.QueryResultRow>(uri, EVENTS)).map((row) => stored<EventRow>(row)),
-    quarantine: async () => (await server.query<EntryRow & pg.QueryResultRow>(uri, QUARANTINE)).map(entryOf),
-    refuse: async (type, refused) => {
-      const change = refused ? `ADD CONSTRAINT refused CHECK (type <> '${type}') NOT VALID` : 'DROP CONSTRAINT refused';
-      await server.query(uri, `ALTER TABLE events ${change}`);
-    },
-  };
+  const read: Rows = <Row>(sql: string) => server.query<Row & pg.QueryResultRow>(uri, sql);
+  return storeOf(uri, read, async (type, refused) => {
+    const change = refused ? `ADD CONSTRAINT refused CHECK (type <> '${type}') NOT VALID` : 'DROP CONSTRAINT refused';
+    await server.query(uri, `ALTER TABLE events ${change}`);
+  });
 }
