@@ -3,7 +3,7 @@ import { resolve } from 'node:path';
 import { kindOf, type Known } from '../compare/finding-match.ts';
 import { terminalText } from '../convert/plain-text.ts';
 import { usageFailure } from '../document/failure.ts';
-import { type DocumentSource, textIn } from '../document/document-source.ts';
+import { textIn } from '../document/document-source.ts';
 import type { Finding } from '../document/report-schema.ts';
 import { changesSinceBaseline } from './baseline-input.ts';
 import { compare } from './compare.ts';
@@ -29,7 +29,8 @@ export async function runExplain(args: readonly string[], io: ProgramIo): Promis
     report === undefined
       ? await scan({ ...scope, baseline, changes })
       : await compare(baseline, await inputSource(report, io), { changes });
-  const line = lineOf(baseline, asked);
+  const isLine = /^[0-9]{1,7}$/u.test(asked);
+  const line = isLine ? (textIn(baseline).split('\n')[Number(asked) - 1] ?? '') : undefined;
   const verdicts = verdictsOf(judged, typeof changes === 'object');
   const found = verdicts.filter(([finding]) => isAsked(finding, asked, line));
   if (found.length === 0) throw usageFailure(`neither the findings nor ${name} have ${asked}`);
@@ -80,10 +81,6 @@ function whyKnown({ entry: { accepted }, by }: Known, hasChanges: boolean): stri
   const until = accepted.until === undefined ? '' : ` until ${accepted.until}`;
   return `${reason}; accepted${until}: ${accepted.reason}`;
 }
-
-/** Returns the line of the baseline file if `asked` is its number. */
-const lineOf = (baseline: DocumentSource, asked: string): string | undefined =>
-  /^[0-9]{1,7}$/u.test(asked) ? (textIn(baseline).split('\n')[Number(asked) - 1] ?? '') : undefined;
 
 function isAsked({ fingerprint, location }: Finding, asked: string, inBaseline: string | undefined): boolean {
   if (inBaseline !== undefined)

@@ -72,10 +72,8 @@ export async function judge(found: Report, evidence: Evidence, options: JudgeOpt
   };
   if (update === undefined || old === undefined || comparison === undefined) return judgment;
   const reason = reasonToLeave(old, report, update, exists);
-  if (reason !== undefined) {
-    judgment.notes.push(`the baseline is left as it is, because ${reason}`);
-    return judgment;
-  }
+  if (reason !== undefined)
+    return { ...judgment, notes: [...judgment.notes, `the baseline is left as it is, because ${reason}`] };
   if (news.length > 0)
     judgment.notes.push(`${news.length} new were not added; --accept RULE --reason TEXT makes them known`);
   const acceptance = (finding: Finding) => (isAccepted(finding) ? update.accept?.acceptance : undefined);

@@ -20,7 +20,6 @@ export const VERDICT_OPTIONS = {
   ...{ 'exit-zero': flag, 'allow-no-files': flag, 'fail-on-warning': flag, silent: flag, renames: text },
 } as const;
 
-/** The options of the verbs that can write a baseline file. */
 export const BASELINE_OPTIONS = {
   ...VERDICT_OPTIONS,
   ...{ root: text, timestamp: text, 'path-prefix': text, baseline: text },

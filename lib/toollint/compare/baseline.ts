@@ -1,6 +1,5 @@
 // A baseline, the known findings: an earlier report or a baseline file, which is JSON Lines with one finding per line,
 // sorted. An invalid one is refused: if it were read as empty, every finding would be new.
-//
 // A report is unsuitable as a baseline in git, because its counts conflict on every branch. A line of this file
 // contains nothing that changes when code moves: no line or column, numbers in the message masked as '#', and only
 // the half of the fingerprint that does not depend on the path.

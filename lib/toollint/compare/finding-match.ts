@@ -69,7 +69,6 @@ interface Spot<Owner = unknown> {
   readonly text: string | undefined;
   readonly line: number | undefined;
   readonly column: number;
-  /** The changed parts that may contain it. */
   readonly hunks: readonly Hunk[];
   readonly isMeasure: boolean;
   /** The words of its line, if the line is in a changed part. */

@@ -64,14 +64,13 @@ export function summaryLines({ execution, summary, selection, gate }: ReportHead
   const { quiet, baseline } = selection;
   const failures = `${counted(summary.parseErrors, 'parse error')}, ${counted(summary.ruleErrors, 'rule error')}`;
   const verdict = ['gate', terminalText(gate.name ?? ''), gate.status].filter(Boolean).join(' ');
+  const message = terminalText(gate.message ?? '');
   return [
     totals(summary),
     quiet ? 'only errors are listed' : '',
     baseline === undefined ? '' : `baseline: ${baselineCounts(baseline)}`,
     execution.status === 'incomplete' ? `incomplete: ${failures}` : '',
     execution.status === 'no-files' ? 'no files were analyzed' : '',
-    gate.status === 'not-evaluated'
-      ? ''
-      : [verdict, gate.message === undefined ? [] : terminalText(gate.message)].flat().join(': '),
+    gate.status === 'not-evaluated' ? '' : [verdict, message].filter(Boolean).join(': '),
   ].filter((line) => line !== '');
 }

@@ -1,6 +1,6 @@
 // Reads SARIF 2.1.0 (OASIS). A result without a level has the level of a configuration override or of its rule's
 // default configuration (section 3.27.10). Absent and passed results are skipped, suppressed ones are counted.
-import type { LintMessage, RuleFacts } from '../document/file-findings.ts';
+import { type LintMessage, type RuleFacts, withoutAbsent } from '../document/file-findings.ts';
 import type { Diagnostic, Severity } from '../document/report-schema.ts';
 import * as sarif from './sarif-log.ts';
 import { type ForeignPath, pathsIn } from './sarif-path.ts';
@@ -48,11 +48,11 @@ class RunReader {
     const results = (this.#run.results ?? []).filter(isFailure);
     const shown = results.filter((result) => !isSuppressed(result));
     return {
-      tool: {
+      tool: withoutAbsent({
         name: name || 'unknown',
         version: semanticVersion || version || 'unknown',
-        ...(informationUri === undefined ? {} : { informationUri }),
-      },
+        informationUri,
+      }),
       messages: shown.map((result) => this.#message(result)),
       /** The columns of the messages count code points in place of UTF-16 units. */
       countsCodePoints: columnKind === 'unicodeCodePoints',

@@ -1,7 +1,5 @@
-// Converts SARIF of other linters to one report.
-//
-// Reads the source files below the root to compute fingerprints. Without its source, a finding is identified by its
-// message. A log may name any file, and a report shows source lines, so only files that git tracks are read.
+// Converts SARIF of other linters to one report. Without its source, a finding is identified by its message. A log may
+// name any file, and a report shows source lines, so only files that git tracks are read.
 import { resolve } from 'node:path';
 import { buildReport, ownTool, UNKNOWN_SCOPE } from '../document/build-report.ts';
 import { type DocumentSource, realFolder, textIn } from '../document/document-source.ts';

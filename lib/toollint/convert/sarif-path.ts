@@ -1,6 +1,6 @@
 // Resolves the locations of a SARIF run (section 3.4.4) to paths of a report. A log often comes from another machine,
 // so a base folder that does not exist here stands for the root.
-import { isAbsolute, relative, resolve, sep } from 'node:path';
+import { isAbsolute, posix, relative, resolve, sep } from 'node:path';
 import { pathFault } from '../document/report-path.ts';
 import { mayExist } from '../document/source-file.ts';
 import type { ArtifactLocation, Run } from './sarif-log.ts';
@@ -97,11 +97,7 @@ function decoded(text: string): string {
 }
 
 function inside(text: string): string | undefined {
-  const parts: string[] = [];
-  for (const part of text.replaceAll('\\', '/').split('/')) {
-    if (part === '..' && parts.pop() === undefined) return undefined;
-    if (part !== '' && part !== '.' && part !== '..') parts.push(part);
-  }
-  const path = parts.join('/').normalize('NFC');
-  return path === '' ? '.' : pathFault(path) === undefined ? path : undefined;
+  const relative = text.replaceAll('\\', '/').replace(/^\/+/u, '');
+  const path = posix.normalize(relative).replace(/\/$/u, '').normalize('NFC');
+  return path === '.' || pathFault(path) === undefined ? path : undefined;
 }

@@ -20,11 +20,9 @@ export function* markdownText(report: Report, { links }: ConvertOptions): Genera
   const first = fitting(diagnostics, BYTES_MAX / 4);
   yield first.join('');
   if (first.length < diagnostics.length) yield `- …and ${diagnostics.length - first.length} more\n`;
-  const rows = bySeverity(report).slice(0, ROWS_MAX);
-  const shown = fitting(
-    rows.map((finding) => rowOf(finding, links)),
-    BYTES_MAX / 2,
-  );
+  const worst = bySeverity(report).slice(0, ROWS_MAX);
+  const rows = worst.map((finding) => rowOf(finding, links));
+  const shown = fitting(rows, BYTES_MAX / 2);
   if (shown.length > 0) yield `${TABLE_HEAD}${shown.join('')}`;
   const more = report.findings.length - shown.length;
   if (more > 0) yield `\n…and ${more} more.\n`;

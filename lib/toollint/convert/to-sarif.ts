@@ -38,10 +38,7 @@ function worstOf(stated: readonly Stated[], most = Infinity): readonly Stated[] 
   return stated.filter(({ finding }) => !left.has(finding));
 }
 
-function descriptorOf(
-  { ruleId, docsUrl, category, standardIds }: Finding,
-  description: string | undefined,
-): ReportingDescriptor {
+function descriptorOf({ ruleId, docsUrl, category, standardIds }: Finding, description?: string): ReportingDescriptor {
   const helpUri = linkOf(docsUrl);
   const about = `${ruleId}${category === undefined ? '' : ` (${category})`}`;
   const text = (description ?? about).toWellFormed();

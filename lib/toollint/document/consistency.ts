@@ -89,9 +89,7 @@ function* checkLocation({ location }: Finding, at: string, target: Report['scan'
   if (!isInside) yield ['outside-target', `${at}/path`, `the path is outside the target ${target.path}`];
 }
 
-function isCount(value: number): boolean {
-  return Number.isSafeInteger(value) && value >= 0;
-}
+const isCount = (value: number) => Number.isSafeInteger(value) && value >= 0;
 
 function* checkCounts({ summary, execution, findings, selection }: Report): Contradictions {
   const right = summaryOf(summary.totalFiles, findings, execution.diagnostics);

@@ -40,15 +40,13 @@ export function ruleTextsOf({ tool }: WithTool): Record<string, string> {
   );
 }
 
-export function suppressedIn(summary: ReportHeader['summary']): number {
-  const { suppressed } = summary as { suppressed?: unknown };
-  return typeof suppressed === 'number' ? suppressed : 0;
-}
+const numberOf = (value: unknown): number => (typeof value === 'number' ? value : 0);
 
-export function notVerifiableIn(counts: BaselineCounts | undefined): number {
-  const { notVerifiable } = { ...counts } as { notVerifiable?: unknown };
-  return typeof notVerifiable === 'number' ? notVerifiable : 0;
-}
+export const suppressedIn = (summary: ReportHeader['summary']) =>
+  numberOf((summary as { suppressed?: unknown }).suppressed);
+
+export const notVerifiableIn = (counts: BaselineCounts | undefined) =>
+  numberOf((counts as { notVerifiable?: unknown } | undefined)?.notVerifiable);
 
 export function endOf({ location }: Finding): End | undefined {
   const { endLine, endColumn } = location as Partial<Record<keyof End, unknown>>;

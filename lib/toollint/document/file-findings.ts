@@ -46,23 +46,17 @@ interface FileFindingsRequest {
   readonly factsOf: (ruleId: string) => RuleFacts;
 }
 
-const SAME_LINE_DIRECTIVE = /\s*\/[/*]\s*eslint-disable-line\b.*$/u;
+const SAME_LINE_DIRECTIVE = /\/[/*][^\S\n]*eslint-disable-line\b.*$/gmu;
 
 /** Removes `eslint-disable-line` comments, so that hiding a finding does not change its fingerprint. */
-export function withoutDirectives(text: string): string {
-  return text.includes('eslint-disable-line')
-    ? sourceLines(text)
-        .map((line) => line.replace(SAME_LINE_DIRECTIVE, ''))
-        .join('\n')
-    : text;
-}
+export const withoutDirectives = (text: string): string => text.replace(SAME_LINE_DIRECTIVE, '');
 
 export function descriptions(
   findings: readonly Finding[],
   factsOf: FileFindingsRequest['factsOf'],
 ): Record<string, string> {
-  const texts = sortedUnique(findings.map(({ ruleId }) => ruleId)).map((id) => [id, factsOf(id).description] as const);
-  return Object.fromEntries(texts.filter((text): text is [string, string] => text[1] !== undefined));
+  const ids = sortedUnique(findings.map(({ ruleId }) => ruleId));
+  return withoutAbsent(Object.fromEntries(ids.map((id) => [id, factsOf(id).description])));
 }
 
 export function fileFindings({ messages, path, text, roots, factsOf }: FileFindingsRequest): Finding[] {
@@ -140,12 +134,9 @@ function flaggedPart(lines: readonly string[], { line, column }: Finding['locati
 function snippetOf(lines: readonly string[], { line, column }: Finding['location']): string {
   const raw = line === undefined ? undefined : lines[line - 1];
   if (raw === undefined) return '';
-  if (raw.length <= SNIPPET_UNITS_MAX) return raw.trim().toWellFormed();
-  const start = Math.max(0, (column ?? 1) - 1 - SNIPPET_UNITS_MAX / 4);
-  return raw
-    .slice(start, start + SNIPPET_UNITS_MAX)
-    .trim()
-    .toWellFormed();
+  const start = raw.length <= SNIPPET_UNITS_MAX ? 0 : Math.max(0, (column ?? 1) - 1 - SNIPPET_UNITS_MAX / 4);
+  const part = raw.slice(start, start + SNIPPET_UNITS_MAX);
+  return part.trim().toWellFormed();
 }
 
 /** Findings about the project come first, because they have no path. */

@@ -1,8 +1,6 @@
 // File patterns of `scan.include` and `scan.exclude`. They use ESLint's matcher and options, so a pattern means the
-// same as in an ESLint configuration.
-//
-// As on other command lines, a pattern that ends in '/' matches everything under that folder, and a leading './' is
-// dropped. A leading '!' is literal.
+// same as in an ESLint configuration. As on other command lines, a pattern that ends in '/' matches everything under
+// that folder, and a leading './' is dropped. A leading '!' is literal.
 import { Minimatch } from 'minimatch';
 import { ReportFailure } from './failure.ts';
 

@@ -10,10 +10,9 @@ import type { Report } from './report-schema.ts';
 export async function checkWritable(path: string, name: string): Promise<void> {
   const status = await stat(path).catch(() => undefined);
   if (status?.isDirectory() === true) throw new ReportFailure('io', `cannot write ${name}: it is a directory`);
-  const folder = await stat(dirname(path)).catch((cause: unknown) => {
+  await stat(`${dirname(path)}/.`).catch((cause: unknown) => {
     throw ioFailure('write', name, cause);
   });
-  if (!folder.isDirectory()) throw new ReportFailure('io', `cannot write ${name}: ENOTDIR`);
 }
 
 export async function writeWhole(path: string, name: string, write: (sink: TextSink) => Promise<void>): Promise<void> {

@@ -5,15 +5,12 @@ import { readFileSync } from 'node:fs';
 import { findPackageJSON } from 'node:module';
 
 export const TOOL_NAME = 'toollint';
-
 export const TOOL_URI = 'https://www.npmjs.com/package/toollint';
-
 export const TOOL_VERSION = (
   JSON.parse(readFileSync(findPackageJSON(import.meta.url) ?? '', 'utf8')) as { version: string }
 ).version;
 
 export const SCHEMA_VERSION = 1;
-
 export const FINGERPRINT_VERSION = 'toolLint/v1';
 
 export const SEVERITIES = ['error', 'warning', 'info'] as const;

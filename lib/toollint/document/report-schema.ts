@@ -83,11 +83,9 @@ export type Gate = ReportHeader['gate'];
 export type Severity = Finding['severity'];
 export type BaselineCounts = NonNullable<ReportHeader['selection']['baseline']>;
 
-const reportCheck = TypeCompiler.Compile(reportSchema);
+const check = TypeCompiler.Compile(reportSchema);
 
-export function isReport(value: unknown): value is Report {
-  return reportCheck.Check(value);
-}
+export const isReport = (value: unknown): value is Report => check.Check(value);
 
 export function reportJsonSchema(): Record<string, unknown> {
   return {

@@ -96,10 +96,7 @@ export async function analyse(options: AnalysisOptions): Promise<Analysis> {
   };
 }
 
-async function lintableFiles(
-  engine: EslintEngine,
-  found: readonly Place[],
-): Promise<{ files: Place[]; enabledRuleIds: Set<string> }> {
+async function lintableFiles(engine: EslintEngine, found: readonly Place[]) {
   const files: Place[] = [];
   const enabledRuleIds = new Set<string>();
   let unconfigured: ConfigMissing | undefined;
@@ -129,11 +126,9 @@ function scopeOf(
   const isReportPath = (path: string) => pathFault(path) === undefined;
   const isPlain = starts.length === 1 && only !== undefined && only.kind !== 'glob' && isReportPath(only.path);
   const included = files.map(({ path }) => path).filter(isReportPath);
+  const kind = isPlain && only.kind === 'file' ? 'file' : 'project';
   return {
-    target: {
-      kind: isPlain && only.kind === 'file' ? 'file' : 'project',
-      path: prefix.of(isPlain ? only.path : '.'),
-    },
+    target: { kind, path: prefix.of(isPlain ? only.path : '.') },
     include: sortedUnique(included.map((path) => literalGlob(prefix.of(path)))),
     exclude: sortedUnique(exclude.map((glob) => prefix.ofGlob(normalGlob(glob)))),
   };

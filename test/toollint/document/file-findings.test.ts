@@ -112,7 +112,7 @@ describe('a finding', () => {
 
   it('has the same fingerprint with and without a directive on its line', () => {
     const text = 'one(); // eslint-disable-line r\ntwo(); /* eslint-disable-line */\n// eslint-disable-next-line\n';
-    assert.equal(withoutDirectives(text), 'one();\ntwo();\n// eslint-disable-next-line\n');
+    assert.equal(withoutDirectives(text), 'one(); \ntwo(); \n// eslint-disable-next-line\n');
     assert.equal(withoutDirectives('a();  // no\r\n'), 'a();  // no\r\n');
     assert.equal(found({}, withoutDirectives(text)).fingerprint, found({}, 'one();\ntwo();').fingerprint);
   });
