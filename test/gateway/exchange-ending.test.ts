@@ -185,26 +185,4 @@ describe('a connection that gives its place to another producer', () => {
     await eventually('it is answered', () => repliesIn(busy.received).length === 2);
     assert.equal(repliesIn(busy.received)[1]?.status, 202);
   });
-
-  it('may have a request in progress, whose retry is a duplicate', async () => {
-    const { queue, raw } = await started(CONNECTIONS);
-    queue.holds = true;
-    const greedy = [raw(shop), raw(shop)];
-    for (const [at, connection] of greedy.entries()) {
-      connection.write(postText(event(`greedy-${at}`)));
-      await eventually('it is submitted', () => queue.submitted.includes(`greedy-${at}`));
-    }
-    for (const id of ['a', 'b']) {
-      const connection = raw(bank);
-      connection.write(postText(event(id)));
-      await eventually(`${id} is submitted`, () => queue.submitted.includes(id));
-    }
-    await greedy[0]?.untilClosed();
-    queue.release();
-    const [, second] = greedy;
-    assert.ok(second !== undefined);
-    await eventually('the other one is answered', () => repliesIn(second.received).length === 1);
-    const retried = await askRaw(second, postText(event('greedy-0')));
-    assert.deepEqual(JSON.parse(retried.body), { id: 'greedy-0', status: 'accepted', duplicate: true });
-  });
 });

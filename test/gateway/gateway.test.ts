@@ -2,50 +2,43 @@ import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
 import fc from 'fast-check';
 import type { Gateway } from '../../lib/gateway/gateway.ts';
-import type { Outcome, Submission } from '../../lib/ingest/queue.ts';
+import type { Submission } from '../../lib/ingest/queue.ts';
 import type { Warehouse } from '../../lib/ingest/warehouse.ts';
 import { anyCharacter } from '../support/any-character.ts';
 import { event, TestClient } from '../support/client.ts';
 import { gatewayInProcess } from '../support/gateway-in-process.ts';
 import { MemoryQueue, MemoryQueueStore } from '../support/memory-queue.ts';
 import { Pki } from '../support/pki.ts';
-import { eventually } from '../support/scope.ts';
 
-class HeldQueue extends MemoryQueue {
-  readonly held = new Map<string, Submission>();
+class RecordingQueue extends MemoryQueue {
   readonly submitted: Submission[] = [];
-  holds = false;
 
   override submit(submission: Submission): void {
     this.submitted.push(submission);
-    if (this.holds) this.held.set(submission.id, submission);
-    else super.submit(submission);
+    super.submit(submission);
   }
 }
 
 describe('a gateway', () => {
   const store = new MemoryQueueStore();
-  const queue = new HeldQueue(store);
+  const queue = new RecordingQueue(store);
   const looks: Awaited<ReturnType<Warehouse['find']>>[] = [];
   let client: TestClient;
-  let other: TestClient;
   let running: Gateway;
-
   let bySource: TestClient;
 
   before(async () => {
     const pki = await Pki.create();
     const started = async (more: Readonly<Record<string, string>> = {}): Promise<number> => {
-      const environment = { INGEST_IN_FLIGHT_MAX: '2', ...more };
       const warehouse: Pick<Warehouse, 'find'> = { find: async () => looks.shift() ?? { kind: 'unknown' } };
-      const { gateway, port } = await gatewayInProcess(pki, environment, { queue, warehouse });
+      const { gateway, port } = await gatewayInProcess(pki, more, { queue, warehouse });
       running ??= gateway;
       return port;
     };
     const clientOf = async (name: string, port: number): Promise<TestClient> =>
       new TestClient(port, pki.authority.certificate, await pki.producer(name), {});
     const port = await started();
-    [client, other] = await Promise.all([clientOf('shop', port), clientOf('other', port)]);
+    client = await clientOf('shop', port);
     bySource = await clientOf('shop', await started({ INGEST_EVENT_ID: 'source+id' }));
   });
 
@@ -56,31 +49,6 @@ describe('a gateway', () => {
     assert.equal(answer.status, 200);
     assert.equal((JSON.parse(answer.body) as { status: string }).status, 'landed');
     assert.equal((await client.ask({ path: '/events/late' })).status, 404);
-  });
-
-  it('answers an event only after the queue, and refuses events over the limit in flight', async (t) => {
-    queue.holds = true;
-    t.after(() => queue.held.forEach((submission) => submission.settle('unavailable')));
-    const answered: string[] = [];
-    const settle = (id: string, outcome: Outcome): void => {
-      queue.held.get(id)?.settle(outcome);
-      queue.held.delete(id);
-    };
-    const posts = ['first', 'second'].map((id) =>
-      client.post(event(id)).then(({ status }) => answered.push(`${id} ${status}`)),
-    );
-    await eventually('both are held', () => queue.held.size === 2);
-    const refused = await other.post(event('third'));
-    assert.deepEqual([refused.status, (JSON.parse(refused.body) as { code: string }).code], [503, 'QUEUE_OVERLOADED']);
-    assert.deepEqual(answered, []);
-    settle('second', 'accepted');
-    await posts[1];
-    assert.deepEqual(answered, ['second 202']);
-    settle('first', 'unavailable');
-    await posts[0];
-    assert.deepEqual(answered, ['second 202', 'first 503']);
-    queue.holds = false;
-    assert.equal((await other.post(event('third'))).status, 202);
   });
 
   it("keeps both a CloudEvent's id and its trace with its body", async () => {
