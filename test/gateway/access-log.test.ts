@@ -1,39 +1,24 @@
 import assert from 'node:assert/strict';
 import { X509Certificate } from 'node:crypto';
 import { before, describe, it } from 'node:test';
-import type { Log, LogLevel } from '../../lib/process/log.ts';
+import type { LogLevel } from '../../lib/process/log.ts';
 import { event, TestClient } from '../support/client.ts';
-import { gatewayInProcess } from '../support/gateway-in-process.ts';
+import { gatewayInProcess, keepingLog, type Line } from '../support/gateway-in-process.ts';
 import { Pki } from '../support/pki.ts';
 import { eventually } from '../support/scope.ts';
-
-type Line = Readonly<Record<string, unknown>>;
-
-function collecting(level: LogLevel) {
-  const lines: Line[] = [];
-  const asked: string[] = [];
-  const write = (fields: Line | string, msg?: string) =>
-    void lines.push(typeof fields === 'string' ? { msg: fields } : { ...fields, msg });
-  const log = {
-    isLevelEnabled: (one: string) => asked.push(one) > 0 && (level === 'debug' || one !== 'debug'),
-    debug: (fields: Line, msg: string) => void (level === 'debug' && write(fields, msg)),
-    info: write,
-    warn: write,
-    error: write,
-  };
-  const find = (msg: string, more: Line = {}): Line | undefined =>
-    lines.find((line) => line['msg'] === msg && Object.entries(more).every(([key, value]) => line[key] === value));
-  return { log: log as unknown as Log, lines, asked, find };
-}
 
 describe("a gateway's log", () => {
   let pki: Pki;
   before(async () => void (pki = await Pki.create()));
 
   async function start(level: LogLevel) {
-    const collected = collecting(level);
-    const { gateway, port } = await gatewayInProcess(pki, {}, { log: collected.log });
-    return { ...collected, gateway, port, shop: await pki.producer('shop') };
+    const { log, lines } = keepingLog();
+    const asked: string[] = [];
+    log.isLevelEnabled = (one) => asked.push(one) > 0 && (level === 'debug' || one !== 'debug');
+    const { port } = await gatewayInProcess(pki, {}, { log });
+    const find = (msg: string, more: Readonly<Record<string, unknown>> = {}): Partial<Line> | undefined =>
+      lines.find((line) => line.msg === msg && Object.entries(more).every(([key, value]) => line[key] === value));
+    return { lines, asked, find, port, shop: await pki.producer('shop') };
   }
 
   it('has a line for each answered request and each closed connection at debug, with address and producer', async () => {
@@ -45,7 +30,7 @@ describe("a gateway's log", () => {
     assert.ok(Number(ms) >= 0 && Number(ms) <= performance.now() - beforeMs + 1, String(ms));
     const from = { producer: 'urn:test:producer:shop', address: '127.0.0.1' };
     assert.deepEqual(line, {
-      msg: 'request answered',
+      ...{ level: 'debug', msg: 'request answered' },
       requestId: 'mine',
       ...from,
       method: 'POST',
@@ -82,7 +67,7 @@ describe("a gateway's log", () => {
     const known = new TestClient(port, pki.authority.certificate, shop, {});
     assert.equal((await known.post('no event')).status, 400);
     assert.deepEqual(find('requests refused', { code: 'INVALID_EVENT' }), {
-      msg: 'requests refused',
+      ...{ level: 'info', msg: 'requests refused' },
       producer: 'urn:test:producer:shop',
       address: '127.0.0.1',
       code: 'INVALID_EVENT',

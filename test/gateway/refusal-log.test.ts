@@ -1,19 +1,14 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { RefusalLog } from '../../lib/gateway/refusal-log.ts';
-import type { Log } from '../../lib/process/log.ts';
+import { keepingLog } from '../support/gateway-in-process.ts';
 import { SYSTEM } from '../support/system.ts';
 import { VirtualClock } from '../support/virtual-clock.ts';
 
-type Line = Readonly<Record<string, unknown>>;
-
-function collecting(): { readonly log: Log; readonly lines: Line[] } {
-  const lines: Line[] = [];
-  const log = {
-    isLevelEnabled: (level: string) => level === 'info',
-    info: (fields: Line) => lines.push(fields),
-  };
-  return { log: log as unknown as Log, lines };
+/** The fields of the lines that a log collects. */
+function collecting() {
+  const { log, lines } = keepingLog();
+  return { log, fields: () => lines.map(({ level: _, msg: __, ...fields }) => fields) };
 }
 
 const refuse = (log: RefusalLog, producer: string | undefined, code = 'INVALID_EVENT'): void =>
@@ -21,53 +16,53 @@ const refuse = (log: RefusalLog, producer: string | undefined, code = 'INVALID_E
 
 describe('the log of refusals', () => {
   it('logs the first refusal of a pair immediately, and the others together after the interval', async () => {
-    const { log, lines } = collecting();
+    const { log, fields } = collecting();
     const clock = new VirtualClock();
     const refusals = new RefusalLog(log, clock);
     for (let n = 0; n < 10; n += 1) refuse(refusals, 'shop');
     refuse(refusals, undefined, 'UNAUTHORIZED_PRODUCER');
-    assert.deepEqual(lines, [
+    assert.deepEqual(fields(), [
       { producer: 'shop', address: '127.0.0.1', code: 'INVALID_EVENT', count: 1 },
       { producer: undefined, address: '127.0.0.1', code: 'UNAUTHORIZED_PRODUCER', count: 1 },
     ]);
     await clock.advance(59_999);
-    assert.equal(lines.length, 2);
+    assert.equal(fields().length, 2);
     await clock.advance(1);
-    assert.deepEqual(lines.slice(2), [{ producer: 'shop', address: '127.0.0.1', code: 'INVALID_EVENT', count: 9 }]);
+    assert.deepEqual(fields().slice(2), [{ producer: 'shop', address: '127.0.0.1', code: 'INVALID_EVENT', count: 9 }]);
     refusals.close();
     assert.equal(clock.pending, 0);
-    assert.equal(lines.length, 3);
+    assert.equal(fields().length, 3);
   });
 
   it('forgets a pair without a refusal for an interval, so that its next one is logged immediately', async () => {
-    const { log, lines } = collecting();
+    const { log, fields } = collecting();
     const clock = new VirtualClock();
     const refusals = new RefusalLog(log, clock);
     refuse(refusals, 'shop');
     await clock.advance(55_000);
     refuse(refusals, 'shop');
-    assert.equal(lines.length, 1);
+    assert.equal(fields().length, 1);
     await clock.advance(60_000);
-    assert.equal(lines.length, 2, 'the one that was counted');
+    assert.equal(fields().length, 2, 'the one that was counted');
     refuse(refusals, 'shop');
-    assert.equal(lines.length, 2);
+    assert.equal(fields().length, 2);
     await clock.advance(5_000);
-    assert.equal(lines.length, 3);
+    assert.equal(fields().length, 3);
     await clock.advance(60_000);
     refuse(refusals, 'shop');
-    assert.equal(lines.length, 4);
+    assert.equal(fields().length, 4);
     refusals.close();
   });
 
   it('keeps at most 1,000 pairs and counts further refusals under others', () => {
-    const { log, lines } = collecting();
+    const { log, fields } = collecting();
     const refusals = new RefusalLog(log, SYSTEM.clock);
     for (let n = 0; n < 5_000; n += 1) refuse(refusals, `producer-${n}`);
-    assert.equal(lines.length, 1_001);
-    assert.equal(lines.at(-1)?.['producer'], '(others)');
+    assert.equal(fields().length, 1_001);
+    assert.equal(fields().at(-1)?.['producer'], '(others)');
     refusals.close();
     assert.equal(
-      lines.reduce((sum, { count }) => sum + Number(count), 0),
+      fields().reduce((sum, { count }) => sum + Number(count), 0),
       5_000,
     );
   });
@@ -75,39 +70,39 @@ describe('the log of refusals', () => {
 
 describe('the log of handshakes that failed', () => {
   it('has one line for each interval, with counts by reason and the addresses with most failures', async () => {
-    const { log, lines } = collecting();
+    const { log, fields } = collecting();
     const clock = new VirtualClock();
     const handshakes = new RefusalLog(log, clock);
     for (let at = 0; at < 12; at += 1) handshakes.handshakeFailed('reset', `10.0.0.${at}`);
     for (let at = 0; at < 3; at += 1) handshakes.handshakeFailed('timeout', '10.0.0.7');
     assert.equal(clock.pending, 1);
     await clock.advance(59_999);
-    assert.deepEqual(lines, []);
+    assert.deepEqual(fields(), []);
     await clock.advance(1);
-    assert.equal(lines.length, 1);
-    assert.deepEqual(lines[0]?.['reasons'], { reset: 12, timeout: 3 });
-    assert.equal(lines[0]['addresses'], 12);
-    const most = lines[0]['most'] as unknown[];
+    assert.equal(fields().length, 1);
+    assert.deepEqual(fields()[0]?.['reasons'], { reset: 12, timeout: 3 });
+    assert.equal(fields()[0]?.['addresses'], 12);
+    const most = fields()[0]?.['most'] as unknown[];
     assert.deepEqual(most[0], { address: '10.0.0.7', count: 4 });
     assert.equal(most.length, 10);
     await clock.advance(60_000);
-    assert.equal(lines.length, 1, 'nothing has failed since');
+    assert.equal(fields().length, 1, 'nothing has failed since');
     handshakes.handshakeFailed('proxy_header', '10.0.0.1');
     await clock.advance(60_000);
-    assert.deepEqual(lines[1]?.['reasons'], { proxy_header: 1 });
-    assert.match(String(lines[1]['hint']), /version 2/);
-    assert.equal(lines[1]['addresses'], 1);
+    assert.deepEqual(fields()[1]?.['reasons'], { proxy_header: 1 });
+    assert.match(String(fields()[1]?.['hint']), /version 2/);
+    assert.equal(fields()[1]?.['addresses'], 1);
     handshakes.close();
     assert.equal(clock.pending, 0);
-    assert.equal(lines.length, 2);
+    assert.equal(fields().length, 2);
   });
 
   it('keeps at most 1,000 addresses and counts further failures under others', () => {
-    const { log, lines } = collecting();
+    const { log, fields } = collecting();
     const handshakes = new RefusalLog(log, SYSTEM.clock);
     for (let at = 0; at < 3_000; at += 1) handshakes.handshakeFailed('reset', String(at));
     handshakes.close();
-    assert.equal(lines[0]?.['addresses'], 1_001);
-    assert.deepEqual((lines[0]['most'] as unknown[])[0], { address: '(others)', count: 2_000 });
+    assert.equal(fields()[0]?.['addresses'], 1_001);
+    assert.deepEqual((fields()[0]?.['most'] as unknown[])[0], { address: '(others)', count: 2_000 });
   });
 });

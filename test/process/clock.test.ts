@@ -21,18 +21,6 @@ const SUBJECTS: Readonly<Record<string, () => Subject>> = {
 
 for (const [name, make] of Object.entries(SUBJECTS)) {
   describe(name, () => {
-    it('runs a call once, after its time', async () => {
-      const { clock, pass } = make();
-      const begunMs = clock.ms();
-      const endsMs: number[] = [];
-      clock.after(20, () => endsMs.push(clock.ms()));
-      assert.equal(endsMs.length, 0);
-      await pass(20);
-      await pass(20);
-      assert.equal(endsMs.length, 1);
-      assert.ok((endsMs[0] ?? 0) - begunMs >= 19);
-    });
-
     it('sleeps longer than a timer can', async () => {
       const { clock, pass } = make();
       const stop = new AbortController();
@@ -42,14 +30,6 @@ for (const [name, make] of Object.entries(SUBJECTS)) {
       assert.equal(ended, false);
       stop.abort();
       await waiting;
-    });
-
-    it('repeats a call until its timer is closed', async () => {
-      const { clock, pass } = make();
-      let runs = 0;
-      const timer = clock.every(5, () => (runs += 1) === 3 && timer.close());
-      for (let at = 0; at < 6; at += 1) await pass(5);
-      assert.equal(runs, 3);
     });
 
     it('ends a sleep after its time or by its signal, without an error', async () => {
