@@ -8,18 +8,13 @@ import { DatabaseSync } from 'node:sqlite';
 import { describe, it } from 'node:test';
 import type { Outcome } from '../../lib/ingest/queue.ts';
 import type { LandingEvent } from '../../lib/ingest/warehouse.ts';
-import { createLog } from '../../lib/process/log.ts';
-import { StreamQueue } from '../../lib/redis/accept/stream-queue.ts';
-import { RedisConnection } from '../../lib/redis/server/connection.ts';
 import { createSqliteWarehouse } from '../../lib/sqlite/warehouse.ts';
-import { partitionAt, WARN } from '../support/partition.ts';
+import { openQueue } from '../support/partition.ts';
 import { TestRedis } from '../support/redis.ts';
-import { eventually, temporaryFolder } from '../support/scope.ts';
-import { SYSTEM } from '../support/system.ts';
+import { temporaryFolder } from '../support/scope.ts';
 import { brokenBuild } from './broken-build.ts';
 import { Random } from './random.ts';
 
-const log = createLog('test', 'error').child({}, { level: 'silent' });
 const CUTS = 12;
 
 const EVENTS = 120;
@@ -27,13 +22,7 @@ const bodyOf = (id: string): string =>
   JSON.stringify({ id, type: 't', data: 'x'.repeat(id.endsWith('7') ? 3_000 : 30) });
 
 async function submitAll(uri: string, ids: readonly string[]): Promise<readonly Outcome[]> {
-  const connection = new RedisConnection({ ...SYSTEM, uri, name: 'test', log });
-  const queue = new StreamQueue({
-    ...{ clock: SYSTEM.clock, part: partitionAt(uri), connection, enqueueTimeoutMs: 30_000, log },
-    durability: WARN,
-  });
-  connection.open();
-  await eventually('the queue takes events', () => connection.ready);
+  const queue = await openQueue(uri, { enqueueTimeoutMs: 30_000 });
   const outcomes: Outcome[] = [];
   for (let from = 0; from < ids.length; from += 1 + (from % 5)) {
     const some = ids.slice(from, from + 1 + (from % 5));

@@ -3,8 +3,8 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { queueAndProducer } from '../support/file-gateway.ts';
 import { event, TestGateway, type RawConnection } from '../support/gateway.ts';
+import { strangers } from '../support/crowd.ts';
 import { eventually } from '../support/scope.ts';
-import { holdConnections } from '../support/strangers.ts';
 import { assertAlive } from '../support/verdicts.ts';
 import { askRaw, postText, requestText } from '../support/wire.ts';
 
@@ -42,7 +42,7 @@ describe('strangers that hold every connection and reconnect when they are cut o
       for (const kind of ['silent', 'stalled', 'unauthenticated'] as const) {
         const before = await cut();
         // There are more strangers than the gateway has room for, so one of them is always waiting.
-        const strangers = holdConnections(gateway.port, 80, kind);
+        const holding = await strangers(gateway.port, 80, kind);
         await eventually(`${kind} ones were cut`, async () => (await cut()) > before + 20);
         for (let at = 0; at < 30; at += 1) {
           const client = gateway.client(producer);
@@ -51,7 +51,7 @@ describe('strangers that hold every connection and reconnect when they are cut o
         }
         assert.equal((await askRaw(known, postText(event(`known-${kind}-${perAddress}`)))).status, 202);
         t.diagnostic(`${kind}: ${(await cut()) - before} cut`);
-        await strangers.end();
+        await holding.end();
       }
     });
 });

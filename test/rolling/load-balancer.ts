@@ -1,5 +1,6 @@
 // HAProxy configured as in deploy/RUNBOOK.md: it passes TLS through and checks readiness every second.
 import { connect } from 'node:net';
+import { text } from 'node:stream/consumers';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { execFileSync } from 'node:child_process';
@@ -62,15 +63,7 @@ ${servers.join('\n')}
   }
 
   #status(): Promise<string> {
-    return new Promise((resolve, reject) => {
-      let text = '';
-      connect(this.#socket)
-        .setEncoding('utf8')
-        .on('data', (chunk: string) => (text += chunk))
-        .on('end', () => resolve(text))
-        .on('error', reject)
-        .end('show stat\n');
-    });
+    return text(connect(this.#socket).end('show stat\n'));
   }
 }
 

@@ -1,11 +1,8 @@
-// ROLLING_RESTARTS is the number of times that each gateway is restarted (default: 1).
 import { describe, it } from 'node:test';
 import assert from 'node:assert/strict';
-import { Fleet } from './fleet.ts';
+import { RESTARTS, startFleet } from './fleet.ts';
 import { LoadBalancer } from './load-balancer.ts';
 import { TestProcess } from '../support/gateway.ts';
-
-const RESTARTS = Number(process.env['ROLLING_RESTARTS'] ?? 1);
 
 describe('a rolling restart', () => {
   it(
@@ -15,13 +12,9 @@ describe('a rolling restart', () => {
       // The balancer checks readiness every second. It stops sending to a gateway that is not ready within three
       // seconds, or later on a busy machine.
       const drain = { INGEST_DRAIN_DELAY_MS: '6000', INGEST_DRAIN_TIMEOUT_MS: '30000' };
-      const fleet = await Fleet.start(false, drain);
-      const balancer = await LoadBalancer.start(fleet.gateways);
-      const load = await fleet.restartUnderLoad(balancer.port, RESTARTS, (gateway) => balancer.up(gateway));
-      t.diagnostic(
-        `${load.sent} events, ${Math.round(load.perSecond)} a second, slowest ${Math.round(load.slowestMs)} ms`,
-      );
-      await fleet.assertNothingLost(load);
+      const { gateways, assertRestartsLoseNothing } = await startFleet(false, drain);
+      const balancer = await LoadBalancer.start(gateways);
+      await assertRestartsLoseNothing(t, balancer.port, (gateway) => balancer.up(gateway));
     },
   );
 

@@ -11,37 +11,15 @@ import { clockFrom, TestRedis } from '../support/redis.ts';
 import { START_EPOCH_MS } from './schedule.ts';
 
 /** The scripts that the simulation tells apart, and the end of their texts. */
-const SCRIPTS: readonly (readonly [kind: string, code: string])[] = [
-  'accept',
-  'claim',
-  'trim',
-  'find',
-  'erase',
-  'replay',
-  'register',
-].map((kind) => {
+const SCRIPTS = 'accept claim trim find erase replay register'.split(' ').map((kind) => {
   const text = readFileSync(new URL(`../../lib/redis/stream/lua/${kind}.lua`, import.meta.url), 'utf8');
-  return [kind, text.slice(text.indexOf('\n') + 1)];
+  return [kind, text.slice(text.indexOf('\n') + 1)] as const;
 });
 const READ_ONLY = '#!lua flags=no-writes';
 /** Commands whose answers are part of the trace, because they depend on events and not on this machine. */
 const TOLD = new Set(['accept', 'claim', 'find', 'XREADGROUP', 'XACK', 'erase', 'replay']);
 /** Commands that change neither the stream nor the pending list. */
-const READS = new Set([
-  'find',
-  'PING',
-  'INFO',
-  'CLIENT',
-  'ROLE',
-  'HELLO',
-  'HMGET',
-  'XINFO',
-  'XRANGE',
-  'XLEN',
-  'register',
-  'look',
-]);
-
+const READS = new Set('find PING INFO CLIENT ROLE HELLO HMGET XINFO XRANGE XLEN register look'.split(' '));
 const ADDS_NONE = new Set(['XREADGROUP', 'XACK', 'claim']);
 /** Commands after which the invariants are checked, so the stream is read in the same turn. */
 const LOOKED_AT = new Set(['XREADGROUP', 'XACK', 'trim', 'claim', 'erase']);
@@ -126,8 +104,6 @@ export class RedisServer {
     this.#kinds.clear();
     this.#processes = 0;
     this.#snapshot = undefined;
-    this.#forget();
-    this.#entries = [];
     this.offMs = 0;
     this.#setClock(0);
     await this.#empty();
@@ -156,12 +132,8 @@ export class RedisServer {
       return { answer: Buffer.from(text), line: kind };
     }
     const asked = hash('sha1', command.map(String).join('\0')).slice(0, 8);
-    const told =
-      answer instanceof RedisError
-        ? answer.code
-        : TOLD.has(kind)
-          ? hash('sha1', JSON.stringify(decoded(answer))).slice(0, 8)
-          : '';
+    if (answer instanceof RedisError) return { answer, line: `${kind} ${asked} ${answer.code}` };
+    const told = TOLD.has(kind) ? hash('sha1', JSON.stringify(decoded(answer))).slice(0, 8) : '';
     return { answer, line: `${kind} ${asked} ${told}` };
   }
 
@@ -222,8 +194,6 @@ export class RedisServer {
     if (this.#snapshot === undefined) return;
     this.#processes += 1;
     this.#setClock(nowMs);
-    this.#forget();
-    this.#entries = [];
     await this.#empty();
     for (const { key, ttlMs, dump } of this.#snapshot)
       await this.#client.send(['RESTORE', key, String(Math.max(0, ttlMs)), dump]);
@@ -231,6 +201,8 @@ export class RedisServer {
   }
 
   async #empty(): Promise<void> {
+    this.#forget();
+    this.#entries = [];
     for (const command of ['REPLICAOF NO ONE', 'CONFIG SET maxmemory 0', 'FLUSHALL'])
       await this.#client.send(command.split(' '));
   }

@@ -1,5 +1,7 @@
 import { Agent, request as httpsRequest, type AgentOptions } from 'node:https';
 import type { IncomingHttpHeaders } from 'node:http';
+import type { Duplex } from 'node:stream';
+import { text } from 'node:stream/consumers';
 import { createSecureContext, type ConnectionOptions, type SecureContext, type TLSSocket } from 'node:tls';
 import { WITHIN_MS } from './deadline.ts';
 import type { ClientCertificate } from './pki.ts';
@@ -39,19 +41,24 @@ export function tlsOptions(
   return { secureContext };
 }
 
-/** A request that got no answer. `sent` is false if there was no connection. */
+/** A request that got no answer. */
 export class RequestFailed extends Error {
+  /** False if there was no connection. Once there is one, the server may receive bytes of the request. */
   readonly sent: boolean;
+  /** How long the connection was idle before the request. `undefined` for a new connection. */
+  readonly idleMs: number | undefined;
 
-  constructor(message: string, sent: boolean) {
-    super(message);
+  constructor(message: string, sent: boolean, idleMs: number | undefined) {
+    super(`${message} (${idleMs === undefined ? 'a new connection' : `idle for ${Math.round(idleMs)} ms before`})`);
     this.sent = sent;
+    this.idleMs = idleMs;
   }
 }
 
 export class TestClient {
   readonly #port: number;
   readonly #agent: Agent;
+  readonly #usedMs = new WeakMap<Duplex, number>();
 
   constructor(
     port: number,
@@ -85,23 +92,23 @@ export class TestClient {
           },
         },
         (response) => {
-          const chunks: Buffer[] = [];
-          response.on('data', (chunk: Buffer) => chunks.push(chunk));
-          response.on('error', reject);
-          response.on('end', () => {
-            const body = Buffer.concat(chunks).toString('utf8');
-            resolve({ status: response.statusCode ?? 0, headers: response.headers, body, json: parsed(body) });
-          });
+          const { statusCode: status = 0, headers, socket } = response;
+          text(response).then((body) => {
+            this.#usedMs.set(socket, performance.now());
+            resolve({ status, headers, body, json: parsed(body) });
+          }, reject);
         },
       );
-      // Once the connection is established, the server may receive bytes of the request.
       let sent = false;
+      let idleMs: number | undefined;
       request.on('socket', (socket) => {
+        const usedMs = this.#usedMs.get(socket);
+        if (usedMs !== undefined) idleMs = performance.now() - usedMs;
         if (request.reusedSocket || !(socket as TLSSocket & { secureConnecting: boolean }).secureConnecting)
           sent = true;
         else socket.once('secureConnect', () => (sent = true));
       });
-      request.on('error', (error) => reject(new RequestFailed(error.message, sent)));
+      request.on('error', (error) => reject(new RequestFailed(error.message, sent, idleMs)));
       // With a string, node would encode the header in the body's encoding.
       request.end(ask.body === undefined ? undefined : Buffer.from(ask.body));
     });

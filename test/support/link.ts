@@ -4,24 +4,7 @@ import { once } from 'node:events';
 import { connect, createServer, type AddressInfo, type NetConnectOpts, type Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 
-export interface Link {
-  readonly port: number;
-  cut(): void;
-  mend(): void;
-  /** Limits the total rate of all connections in each direction. Undefined removes the limit. */
-  slow(bytesPerSecond: number | undefined): void;
-  /** Holds all bytes in one direction until `mend`, or until a cut discards them. */
-  hold(direction: 'to the server' | 'from the server'): void;
-  /** Closes every connection. New connections are accepted but carry nothing, even after `mend`. */
-  silence(): void;
-  readonly taken: number;
-  readonly received: number;
-  /** Bytes to the server. */
-  readonly sent: number;
-  /** Sends new connections to another server. Existing connections are not affected. */
-  retarget(target: NetConnectOpts): void;
-  close(): Promise<void>;
-}
+export type Link = Awaited<ReturnType<typeof openLink>>;
 
 interface Direction {
   /** The time at which all bytes accepted so far will have passed at the limited rate (`performance.now()`). */
@@ -29,14 +12,13 @@ interface Direction {
   held: PromiseWithResolvers<void> | undefined;
 }
 
-export async function openLink(first: NetConnectOpts): Promise<Link> {
+export async function openLink(first: NetConnectOpts) {
   let target = first;
   let whole = true;
   let rate: number | undefined;
   let silent = false;
-  let taken = 0;
-  let received = 0;
-  let sent = 0;
+  /** Connections, and bytes in each direction. */
+  const counts = { taken: 0, received: 0, sent: 0 };
   const sockets = new Set<Socket>();
   const keep = (socket: Socket): Socket => {
     sockets.add(socket);
@@ -49,8 +31,7 @@ export async function openLink(first: NetConnectOpts): Promise<Link> {
     try {
       for await (const chunk of from) {
         const bytes = chunk as Buffer;
-        if (direction === down) received += bytes.length;
-        else sent += bytes.length;
+        counts[direction === down ? 'received' : 'sent'] += bytes.length;
         await direction.held?.promise;
         if (onwards.destroyed) return;
         if (!onwards.write(bytes)) await once(onwards, 'drain');
@@ -67,7 +48,7 @@ export async function openLink(first: NetConnectOpts): Promise<Link> {
   }
   const server = createServer((incoming) => {
     keep(incoming);
-    taken += 1;
+    counts.taken += 1;
     if (silent) return;
     if (!whole) {
       incoming.destroy();
@@ -89,38 +70,33 @@ export async function openLink(first: NetConnectOpts): Promise<Link> {
       direction.held = undefined;
     }
   };
-  return {
+  return Object.assign(counts, {
     port: (server.address() as AddressInfo).port,
     cut,
-    slow: (bytesPerSecond) => (rate = bytesPerSecond),
+    /** Limits the total rate of all connections in each direction. Undefined removes the limit. */
+    slow: (bytesPerSecond: number | undefined) => void (rate = bytesPerSecond),
     mend: () => {
       whole = true;
       silent = false;
       release();
     },
-    hold: (direction) => {
+    /** Holds all bytes in one direction until `mend`, or until a cut discards them. */
+    hold: (direction: 'to the server' | 'from the server') => {
       (direction === 'to the server' ? up : down).held ??= Promise.withResolvers();
     },
+    /** Closes every connection. New connections are accepted but carry nothing until `mend`. */
     silence: () => {
       cut();
       whole = true;
       silent = true;
     },
-    get taken() {
-      return taken;
-    },
-    get received() {
-      return received;
-    },
-    get sent() {
-      return sent;
-    },
-    retarget: (other) => (target = other),
+    /** Sends new connections to another server. Existing connections are not affected. */
+    retarget: (other: NetConnectOpts) => void (target = other),
     close: async () => {
       cut();
       release();
       server.close();
       await once(server, 'close');
     },
-  };
+  });
 }

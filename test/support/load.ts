@@ -14,8 +14,8 @@ const REFUSED_MAX = 1_000;
 
 /** A load that never retries. */
 export class Load {
-  /** Requests without an answer. */
-  readonly errors: RequestFailed[] = [];
+  /** Requests without an answer, by the ids of their events. */
+  readonly unanswered = new Map<string, RequestFailed>();
   readonly accepted = new Set<string>();
   slowestMs = 0;
   protected readonly prefix: string;
@@ -39,6 +39,10 @@ export class Load {
       this.abandoned = true;
       this.#stopped = true;
     });
+  }
+
+  get errors(): RequestFailed[] {
+    return [...this.unanswered.values()];
   }
 
   get sent(): number {
@@ -87,7 +91,7 @@ export class Load {
       else if (this.#refused.length < REFUSED_MAX) this.#refused.push(`${status} ${String(body)}`);
       return status;
     } catch (cause) {
-      this.errors.push(cause as RequestFailed);
+      this.unanswered.set(id, cause as RequestFailed);
       return undefined;
     }
   }

@@ -1,27 +1,10 @@
 // A receiver of spans by OTLP over HTTP. It decodes them with the official generated classes of the protocol.
+import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { createRequire } from 'node:module';
 import type { AddressInfo } from 'node:net';
+import { buffer } from 'node:stream/consumers';
 import { atEnd } from './scope.ts';
-
-/** A received span. Its ids are hexadecimal. */
-export interface ReceivedSpan {
-  readonly service: string;
-  readonly resource: Readonly<Record<string, string | number>>;
-  readonly name: string;
-  /** The SpanKind: 2 is a server, 4 a producer, 5 a consumer. */
-  readonly kind: number;
-  readonly traceId: string;
-  readonly spanId: string;
-  /** The id of the parent span. Empty for the first span of a trace. */
-  readonly parentSpanId: string;
-  readonly traceState: string;
-  readonly startNs: bigint;
-  readonly endNs: bigint;
-  readonly attributes: Readonly<Record<string, string | number>>;
-  /** The status of the span: 2 is an error. */
-  readonly statusCode: number;
-}
 
 interface KeyValue {
   readonly key: string;
@@ -46,23 +29,30 @@ interface TraceRequest {
   }[];
 }
 
-const proto = createRequire(import.meta.url)('otlp-proto/build/src/generated/root.js') as {
-  readonly opentelemetry: {
-    readonly proto: {
-      readonly collector: {
-        readonly trace: {
-          readonly v1: { readonly ExportTraceServiceRequest: { decode(bytes: Buffer): TraceRequest } };
-        };
-      };
-    };
-  };
-};
-const { ExportTraceServiceRequest } = proto.opentelemetry.proto.collector.trace.v1;
+const ExportTraceServiceRequest = 'opentelemetry.proto.collector.trace.v1.ExportTraceServiceRequest'
+  .split('.')
+  .reduce<unknown>(
+    (part, name) => (part as Record<string, unknown>)[name],
+    createRequire(import.meta.url)('otlp-proto/build/src/generated/root.js'),
+  ) as { decode(bytes: Buffer): TraceRequest };
 
 const hex = (bytes: Uint8Array | null): string => Buffer.from(bytes ?? []).toString('hex');
 
 const attributesOf = (list: readonly KeyValue[]): Record<string, string | number> =>
   Object.fromEntries(list.map(({ key, value }) => [key, value.stringValue || Number(value.intValue ?? 0)]));
+
+/** Ids are hexadecimal. The kind is 2 for a server, 4 for a producer and 5 for a consumer, and the status 2 an error. */
+export type ReceivedSpan = ReturnType<typeof spanOf>;
+
+const spanOf = (about: Record<string, string | number>, span: Span) => ({
+  ...{ service: String(about['service.name']), resource: about, name: span.name, kind: span.kind },
+  ...{ traceId: hex(span.traceId), spanId: hex(span.spanId), parentSpanId: hex(span.parentSpanId) },
+  traceState: span.traceState ?? '',
+  startNs: BigInt(span.startTimeUnixNano.toString()),
+  endNs: BigInt(span.endTimeUnixNano.toString()),
+  attributes: attributesOf(span.attributes),
+  statusCode: span.status?.code ?? 0,
+});
 
 export class OtlpReceiver {
   readonly spans: ReceivedSpan[] = [];
@@ -72,15 +62,13 @@ export class OtlpReceiver {
   static async start(): Promise<OtlpReceiver> {
     const receiver = new OtlpReceiver();
     const server = createServer((request, response) => {
-      const chunks: Buffer[] = [];
-      request.on('data', (chunk: Buffer) => chunks.push(chunk));
-      request.on('end', () => {
+      void buffer(request).then((bytes) => {
         const isTrace = request.url === '/v1/traces' && request.headers['content-type'] === 'application/x-protobuf';
-        if (isTrace && receiver.status === 200) receiver.#take(Buffer.concat(chunks));
+        if (isTrace && receiver.status === 200) receiver.#take(bytes);
         response.writeHead(isTrace ? receiver.status : 404, { 'content-type': 'application/x-protobuf' }).end();
       });
     });
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    await once(server.listen(0, '127.0.0.1'), 'listening');
     atEnd(() => {
       server.closeAllConnections();
       server.close();
@@ -92,22 +80,7 @@ export class OtlpReceiver {
   #take(bytes: Buffer): void {
     for (const { resource, scopeSpans } of ExportTraceServiceRequest.decode(bytes).resourceSpans) {
       const about = attributesOf(resource.attributes);
-      for (const span of scopeSpans.flatMap(({ spans }) => spans)) {
-        this.spans.push({
-          service: String(about['service.name']),
-          resource: about,
-          name: span.name,
-          kind: span.kind,
-          traceId: hex(span.traceId),
-          spanId: hex(span.spanId),
-          parentSpanId: hex(span.parentSpanId),
-          traceState: span.traceState ?? '',
-          startNs: BigInt(span.startTimeUnixNano.toString()),
-          endNs: BigInt(span.endTimeUnixNano.toString()),
-          attributes: attributesOf(span.attributes),
-          statusCode: span.status?.code ?? 0,
-        });
-      }
+      this.spans.push(...scopeSpans.flatMap(({ spans }) => spans).map((span) => spanOf(about, span)));
     }
   }
 }

@@ -2,7 +2,7 @@
 // folder that is reachable through a Unix socket. initdb and the server refuse to run as root, so if the tests run as
 // root, both run as the user `postgres`.
 import { execFileSync, spawn, type ChildProcess, type StdioOptions } from 'node:child_process';
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { once } from 'node:events';
 import { chownSync, cpSync, existsSync, mkdtempSync, readFileSync, renameSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -71,16 +71,25 @@ export async function startPrivatePostgres({
   const uri = `postgres://ingest@localhost:${PORT}/postgres?host=${encodeURIComponent(folder)}`;
   const args = [...serverArguments(data, folder, durable), ...settings.flatMap((one) => ['-c', one])];
   const started = { ...options, env: { ...options.env, ...env } };
-  const server = new ServerProcess(() => startServer(join(programs, 'postgres'), args, started, uri));
-
+  let child: ChildProcess | undefined;
+  const start = async (): Promise<void> => {
+    child = await startServer(join(programs, 'postgres'), args, started, uri);
+  };
+  const isRunning = (): boolean => child !== undefined && child.exitCode === null && child.signalCode === null;
+  const end = async (signal: NodeJS.Signals): Promise<void> => {
+    const ended = isRunning() && child !== undefined ? once(child, 'exit') : undefined;
+    child?.kill(signal);
+    child = undefined;
+    await ended;
+  };
   const remove = (): void => rmSync(folder, { recursive: true, force: true, maxRetries: 10, retryDelay: 100 });
   const lastResort = (): void => {
-    server.child?.kill('SIGKILL');
+    child?.kill('SIGKILL');
     remove();
   };
   process.once('exit', lastResort);
   try {
-    await server.start();
+    await start();
   } catch (cause) {
     remove();
     throw cause;
@@ -89,41 +98,19 @@ export async function startPrivatePostgres({
     ...databasesOf(uri),
     programs,
     socketFolder: folder,
-    start: () => server.start(),
+    start,
     get running() {
-      return server.child !== undefined && server.child.exitCode === null && server.child.signalCode === null;
+      return isRunning();
     },
-    processes: () => (server.child?.pid === undefined ? [] : [server.child.pid, ...childrenOf(server.child.pid)]),
-    kill: () => server.end('SIGKILL'),
+    processes: () => (child?.pid === undefined ? [] : [child.pid, ...childrenOf(child.pid)]),
+    kill: () => end('SIGKILL'),
     stop: async () => {
       // SIGQUIT requests PostgreSQL's immediate shutdown, which writes no checkpoint. The data is removed anyway.
-      await server.end('SIGQUIT');
+      await end('SIGQUIT');
       remove();
       process.removeListener('exit', lastResort);
     },
   };
-}
-
-class ServerProcess {
-  readonly #launch: () => Promise<ChildProcess>;
-  child: ChildProcess | undefined;
-
-  constructor(launch: () => Promise<ChildProcess>) {
-    this.#launch = launch;
-  }
-
-  async start(): Promise<void> {
-    this.child = await this.#launch();
-  }
-
-  async end(signal: NodeJS.Signals): Promise<void> {
-    const ending = this.child;
-    this.child = undefined;
-    if (ending === undefined || ending.exitCode !== null || ending.signalCode !== null) return;
-    const ended = once(ending, 'exit');
-    ending.kill(signal);
-    await ended;
-  }
 }
 
 /** Starts the server. Retries, because a server that was just killed may refuse to start at first. */
@@ -157,10 +144,7 @@ const INITDB = ['--username', 'ingest', '--auth', 'trust', '--encoding', 'UTF8',
  */
 function makeData(programs: string, data: string, options: RunOptions): void {
   const version = execFileSync(join(programs, 'postgres'), ['--version'], { encoding: 'utf8' });
-  const name = createHash('sha256')
-    .update(JSON.stringify([version, INITDB]))
-    .digest('hex')
-    .slice(0, 16);
+  const name = hash('sha256', JSON.stringify([version, INITDB])).slice(0, 16);
   const kept = join(import.meta.dirname, `../../node_modules/.cache/postgres-${name}`);
   if (existsSync(kept)) {
     execFileSync('cp', ['-R', kept, data]);

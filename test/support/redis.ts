@@ -45,28 +45,21 @@ export class TestRedis {
   readonly #folder: string;
   readonly #args: readonly string[];
   readonly #env: Readonly<Record<string, string>>;
-  #password: string | undefined;
+  readonly #password: string | undefined;
   #clock: string | undefined;
   #child: Child | undefined;
   #client: PlainRedis | undefined;
 
-  private constructor(
-    port: number,
-    folder: string,
-    args: readonly string[] = [],
-    env: Readonly<Record<string, string>> = {},
-  ) {
+  private constructor(port: number, args: readonly string[], { env = {}, under, password }: TestRedisOptions) {
     this.port = port;
     this.#env = env;
-    this.#folder = folder;
-    this.#args = args;
+    this.#folder = temporaryFolder('ingest-redis-', under);
+    this.#password = password;
+    this.#args = [...args, ...(password === undefined ? [] : ['--requirepass', password, '--masterauth', password])];
   }
 
   static async start(args: readonly string[] = [], options: TestRedisOptions = {}): Promise<TestRedis> {
-    const { env, under, password } = options;
-    const secret = password === undefined ? [] : ['--requirepass', password, '--masterauth', password];
-    const redis = new TestRedis(await freePort(), temporaryFolder('ingest-redis-', under), [...args, ...secret], env);
-    redis.#password = password;
+    const redis = new TestRedis(await freePort(), args, options);
     await redis.start();
     atEnd(() => redis.#forget());
     return redis;
@@ -74,11 +67,9 @@ export class TestRedis {
 
   static async startWithClock(): Promise<TestRedis> {
     const clock = join(temporaryFolder('ingest-clock-'), 'clock');
-    const redis = new TestRedis(await freePort(), temporaryFolder('ingest-redis-'), [], clockFrom(clock));
+    writeFileSync(clock, '+0\n');
+    const redis = await TestRedis.start([], { env: clockFrom(clock) });
     redis.#clock = clock;
-    redis.setClock(0);
-    await redis.start();
-    atEnd(() => redis.#forget());
     return redis;
   }
 
@@ -121,7 +112,7 @@ export class TestRedis {
     if (child === undefined) return;
     child.kill(signal);
     if (signal === 'SIGTERM' || signal === 'SIGKILL') {
-      await this.#forget();
+      this.#forget();
       await exited(child);
     }
   }
@@ -157,11 +148,11 @@ export class TestRedis {
 
   async #connected(): Promise<PlainRedis> {
     if (this.#client?.closed === false) return this.#client;
-    await this.#forget();
+    this.#forget();
     return (this.#client = await PlainRedis.open(this.port, this.#password));
   }
 
-  async #forget(): Promise<void> {
+  #forget(): void {
     this.#client?.close();
     this.#client = undefined;
   }

@@ -96,14 +96,8 @@ export class VirtualClock extends TimerClock {
   }
 
   #next(endMs: number): Due | undefined {
-    let first: Due | undefined;
-    for (const each of this.#due)
-      if (
-        each.atMs <= endMs &&
-        (first === undefined || each.atMs < first.atMs || (each.atMs === first.atMs && each.number < first.number))
-      )
-        first = each;
-    return first;
+    const due = [...this.#due].filter(({ atMs }) => atMs <= endMs);
+    return due.sort((one, other) => one.atMs - other.atMs || one.number - other.number)[0];
   }
 
   #move(toMs: number): void {
