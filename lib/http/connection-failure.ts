@@ -3,7 +3,7 @@ const TLS_FAILURES = ['timeout', 'reset', 'protocol', 'cipher', 'certificate', '
 export const HANDSHAKE_FAILURES = [...TLS_FAILURES, 'limit', 'proxy_source', 'proxy_header'] as const;
 export type ConnectionFailure = (typeof HANDSHAKE_FAILURES)[number];
 
-export function handshakeReason({ code = '' }: NodeJS.ErrnoException): (typeof TLS_FAILURES)[number] {
+export function handshakeReason({ code = '' }: NodeJS.ErrnoException): ConnectionFailure {
   if (code === 'ERR_TLS_HANDSHAKE_TIMEOUT') return 'timeout';
   if (code === 'ECONNRESET' || code === 'EPIPE') return 'reset';
   if (code === 'ERR_SSL_HTTP_REQUEST' || code === 'ERR_SSL_WRONG_VERSION_NUMBER') return 'not_tls';

@@ -185,8 +185,9 @@ export class HttpConnection<T> extends Connection<T> {
 
   readonly #onEnd = (): void => {
     this.#hasEnded = true;
-    if (this.node === undefined) this.wake();
-    else this.guard(() => this.node?.end());
+    this.wake();
+    // If a body after `Upgrade` is cut short, node:http reports no error and waits for the rest forever.
+    if (this.node?.unfinished !== undefined) this.node.faulty('malformed');
   };
 
   /** The client has ended its side, and all answers are written. */

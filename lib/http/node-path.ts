@@ -40,8 +40,12 @@ export class NodePath<T> {
   get owesAnswer(): boolean {
     return this.#owed.length > 0;
   }
+  /** The latest request, if a part of its body has not arrived. */
+  get unfinished(): NodeRequest<T> | undefined {
+    return this.latest?.message.complete === false ? this.latest : undefined;
+  }
   get isArriving(): boolean {
-    return this.#isInHead || this.latest?.isComplete === false;
+    return this.#isInHead || this.unfinished !== undefined;
   }
   /** Length of the answer that is being written. */
   get answerBytes(): number {
@@ -50,26 +54,21 @@ export class NodePath<T> {
   /** The number of bytes that node:http may read next; 0 while it must wait. */
   get wanted(): number {
     const { isClosing, isGone, socket } = this.connection;
-    const { latest } = this;
+    const { latest, unfinished } = this;
     if (isClosing || isGone || this.#fault !== undefined) return 0;
-    if (latest?.isComplete === false) return latest.wanted;
+    if (unfinished !== undefined) return unfinished.wanted;
     return latest?.isLast === true || this.owesAnswer || socket.writableNeedDrain ? 0 : HEAD_SLICE_BYTES;
   }
 
   /** Passes the slice that begins at `from` to node:http. Returns its length. */
   read(bytes: Buffer, from: number): number {
-    const { latest } = this;
-    const isInBody = latest?.isComplete === false;
+    const { latest, unfinished } = this;
     const slice = bytes.subarray(from, from + this.wanted);
     this.pass(slice);
     // Empty lines do not begin a request.
-    if (!isInBody && this.latest === latest) this.#isInHead ||= slice.some((byte) => byte !== 0x0d && byte !== 0x0a);
+    if (unfinished === undefined && this.latest === latest)
+      this.#isInHead ||= slice.some((byte) => byte !== 0x0d && byte !== 0x0a);
     return slice.length;
-  }
-
-  end(): void {
-    // If a body after `Upgrade` is cut short, node:http reports no error and waits for the rest forever.
-    if (this.latest?.isComplete === false) this.faulty('malformed');
   }
 
   requested(message: IncomingMessage, response: ServerResponse, expectsContinue: boolean): void {
@@ -87,7 +86,7 @@ export class NodePath<T> {
 
   /** Called if node:http cannot read the next bytes, or has waited too long for them. */
   faulty(fault: ProtocolFault): void {
-    if (this.latest?.isLast === true && this.latest.isComplete) return;
+    if (this.latest?.isLast === true && this.unfinished === undefined) return;
     this.#fault ??= fault;
     this.connection.guard(() => this.#settleFault());
   }
@@ -104,10 +103,9 @@ export class NodePath<T> {
 
   /** Answers a fault after all earlier requests. */
   #settleFault(): void {
-    const { connection, latest } = this;
+    const { connection, latest, unfinished: faulty } = this;
     const { isClosing, isGone, socket, host } = connection;
     const fault = this.#fault;
-    const faulty = latest?.isComplete === false ? latest : undefined;
     if (fault === undefined || isClosing || isGone) return;
     if (this.owesAnswer && (this.#owed[0] !== faulty || faulty?.isAnswered === true)) return;
     if (faulty !== undefined) {
@@ -123,6 +121,7 @@ type Body = Buffer | 'too large' | undefined;
 
 export class NodeRequest<T> implements HttpRequest {
   readonly head: RequestHead;
+  readonly message: IncomingMessage;
   listener: RequestListener | undefined;
   body = undefined;
   isAnswered = false;
@@ -130,7 +129,6 @@ export class NodeRequest<T> implements HttpRequest {
   isLast: boolean;
   answerBytes = 0;
   readonly #path: NodePath<T>;
-  readonly #message: IncomingMessage;
   readonly #response: ServerResponse;
   /** True if the client waits for 100 (Continue). */
   #expectsContinue: boolean;
@@ -140,7 +138,7 @@ export class NodeRequest<T> implements HttpRequest {
 
   constructor(path: NodePath<T>, message: IncomingMessage, response: ServerResponse, expectsContinue: boolean) {
     this.#path = path;
-    this.#message = message;
+    this.message = message;
     this.#response = response;
     this.#expectsContinue = expectsContinue;
     this.head = headOf(message);
@@ -152,9 +150,6 @@ export class NodeRequest<T> implements HttpRequest {
     this.isLast = isOdd || path.connection.hasOneAnswer;
   }
 
-  get isComplete(): boolean {
-    return this.#message.complete;
-  }
   /** The number of bytes to read or discard next, so that little after the body is read. */
   get wanted(): number {
     if (this.#done !== undefined && this.head.contentLength !== undefined) return this.head.contentLength - this.#bytes;
@@ -188,9 +183,9 @@ export class NodeRequest<T> implements HttpRequest {
       body = NOTHING;
       resolve(whole);
     };
-    this.#message.on('data', take);
-    this.#message.on('end', () => this.#done?.(body.subarray(0, this.#bytes)));
-    this.#message.on('close', () => {
+    this.message.on('data', take);
+    this.message.on('end', () => this.#done?.(body.subarray(0, this.#bytes)));
+    this.message.on('close', () => {
       if (this.#done !== undefined) this.listener?.aborted();
       this.#done?.(undefined);
     });
@@ -205,8 +200,8 @@ export class NodeRequest<T> implements HttpRequest {
     this.isAnswered = true;
     this.#done?.(undefined);
     // If the client was not told to continue, it may send the body or not, so the next request cannot be found.
-    const rest = this.head.contentLength ?? (this.#message.headers['transfer-encoding'] ? Infinity : 0);
-    const isLong = !this.isComplete && rest > (answer.status === 413 ? 0 : REST_BYTES_MAX);
+    const rest = this.head.contentLength ?? (this.message.headers['transfer-encoding'] ? Infinity : 0);
+    const isLong = !this.message.complete && rest > (answer.status === 413 ? 0 : REST_BYTES_MAX);
     const isLatest = latest === this && connection.socket.readableLength === 0;
     this.isLast ||= close || this.#expectsContinue || isLong || connection.isLastAnswer(isLatest);
     if (this.isLast) response.shouldKeepAlive = false;

@@ -74,7 +74,17 @@ export class HttpServer<T> {
     server.on('connection', (tcp: Socket) => this.#arrivals.arrive(tcp));
     server.on('secureConnection', (socket) => this.#arrivals.secured(socket));
     server.on('tlsClientError', (error, socket) => this.#arrivals.notSecured(socket, error));
-    this.#listenForRequests();
+
+    const nodePathOf = (socket: Duplex): NodePath<T> | undefined => this.#arrivals.of(socket as Socket)?.node;
+    // Without these listeners, node would answer on its own, without a problem body and without X-Request-Id.
+    for (const event of ['request', 'checkContinue', 'checkExpectation'])
+      server.on(event, (message: IncomingMessage, response: ServerResponse) =>
+        nodePathOf(message.socket)?.requested(message, response, event === 'checkContinue'),
+      );
+    server.on('connect', (_message, socket) => nodePathOf(socket)?.faulty('connect'));
+    server.on('clientError', (error, socket) => nodePathOf(socket)?.faulty(faultOf(error)));
+    // Without this listener, node destroys connections that are idle between requests. `Connection.check` closes them.
+    server.on('timeout', () => undefined);
   }
 
   /** The connections on which requests may arrive. */
@@ -107,20 +117,6 @@ export class HttpServer<T> {
 
   destroy(): void {
     for (const { socket } of this.#arrivals.all) socket.destroy();
-  }
-
-  #listenForRequests(): void {
-    const server = this.#server;
-    const nodePathOf = (socket: Duplex): NodePath<T> | undefined => this.#arrivals.of(socket as Socket)?.node;
-    // Without these listeners, node would answer on its own, without a problem body and without X-Request-Id.
-    for (const event of ['request', 'checkContinue', 'checkExpectation'])
-      server.on(event, (message: IncomingMessage, response: ServerResponse) =>
-        nodePathOf(message.socket)?.requested(message, response, event === 'checkContinue'),
-      );
-    server.on('connect', (_message, socket) => nodePathOf(socket)?.faulty('connect'));
-    server.on('clientError', (error, socket) => nodePathOf(socket)?.faulty(faultOf(error)));
-    // Without this listener, node destroys connections that are idle between requests. `Connection.check` closes them.
-    server.on('timeout', () => undefined);
   }
 }
 
