@@ -12,7 +12,7 @@ import { JSON_TYPE, type Answering, type GatewayAnswer } from './answers.ts';
 import type { Admission } from './admission.ts';
 import { codedBytesMax, contentCoding, decoded, decodedBytesMax, type ContentCoding } from './content-coding.ts';
 import { eventForm, type CloudEventReader, type EventId, type ReadEvent } from './event-form.ts';
-import type { Exchange } from './exchange.ts';
+import { faultAnswer, type Exchange } from './exchange.ts';
 import type { GatewayMetrics } from './metrics.ts';
 import type { ProducerChecks } from './producer-checks.ts';
 import type { ProducerTurns } from './producer-turns.ts';
@@ -116,8 +116,10 @@ async function receive(
     if (coding !== undefined || ended || admitted === undefined) return;
     if (!admission.grow(admitted, bytes)) exchange.answer(OVERLOADED);
   });
+  if (body === undefined) exchange.aborted();
   if (body === undefined || exchange.ended) return 'taken';
   if (body === 'too large') return tooLarge(bodyBytesMax);
+  if (typeof body === 'string') return faultAnswer(body);
   if (coding === undefined) return submit(options, exchange, producer, form, body);
   const isNeeded = (): boolean => {
     if (exchange.connection.isGone) exchange.aborted();

@@ -7,7 +7,7 @@
 import { CATALOGUE, problem } from '../ingest/errors.ts';
 import { traceContext, type TraceContext } from '../ingest/trace-context.ts';
 import type { Connection } from '../http/connection.ts';
-import { FAULTS, type HttpRequest, type ProtocolFault, type RequestListener } from '../http/request.ts';
+import { FAULTS, type HttpRequest, type ProtocolFault } from '../http/request.ts';
 import { requestIdFrom } from '../http/respond.ts';
 import type { Admission, Admitted } from './admission.ts';
 import type { Answering, GatewayAnswer } from './answers.ts';
@@ -45,7 +45,7 @@ export interface ExchangeContext extends ClockAndRandom {
   readonly logsAnswers: boolean;
 }
 
-export class Exchange implements RequestListener {
+export class Exchange {
   readonly connection: Connection<ClientContext>;
   readonly request: HttpRequest;
   readonly requestId: string;
@@ -73,7 +73,6 @@ export class Exchange implements RequestListener {
     this.startMs = context.clock.ms();
     this.requestId = requestIdFrom(request.head.requestId, context.random);
     context.open += 1;
-    request.listener = this;
   }
 
   /** The request id for logs and spans: cut, and with escapes for all but visible ASCII and spaces. */
@@ -123,11 +122,6 @@ export class Exchange implements RequestListener {
     if (!this.#ended) this.#respond(problem('internal', 'the gateway failed on this request'), true);
   }
 
-  fault(fault: ProtocolFault): void {
-    const { refusal, detail } = FAULTS[fault];
-    if (!this.#ended) this.#respond(problem(refusal, detail), true);
-  }
-
   #respond(given: GatewayAnswer, close: boolean): void {
     const { connection, request, requestId, fields } = this;
     const answer = fields === undefined ? given : withFields(given, fields);
@@ -169,6 +163,11 @@ const withFields = (answer: GatewayAnswer, fields: readonly string[]): GatewayAn
   headers: [...(answer.headers ?? []), ...fields],
 });
 
+export function faultAnswer(fault: ProtocolFault): GatewayAnswer {
+  const { refusal, detail } = FAULTS[fault];
+  return problem(refusal, detail);
+}
+
 /** Counts a request with an unreadable head, which has no exchange, and returns its answer. */
 export function headFault(
   context: ExchangeContext,
@@ -177,10 +176,9 @@ export function headFault(
   requestId: string,
   client: Connection<ClientContext>,
 ): GatewayAnswer {
-  const { refusal, detail } = FAULTS[fault];
-  const answer = problem(refusal, detail);
+  const answer = faultAnswer(fault);
   meter.ended(NO_ROUTE, answer.status, context.clock.ms());
-  context.refusals.refused(refusal, undefined, client);
+  context.refusals.refused(FAULTS[fault].refusal, undefined, client);
   if (context.logsAnswers) {
     context.log.debug({ requestId, ...clientFields(client, answer.status), ...resultOf(answer) }, LINE);
   }

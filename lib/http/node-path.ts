@@ -5,7 +5,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Connection } from './connection.ts';
 import { headOf } from './node-request.ts';
-import type { HttpRequest, ProtocolFault, RequestHead, RequestListener } from './request.ts';
+import type { HttpRequest, ProtocolFault, Received, RequestHead } from './request.ts';
 import { bytesOf, respond, type Answer } from './respond.ts';
 
 /** Slice of a head. node:http reads all requests of a slice. */
@@ -27,7 +27,7 @@ export class NodePath<T> {
   /** Requests whose answers have not been written, oldest first. The first one is being handled. */
   readonly #owed: NodeRequest<T>[] = [];
   latest: NodeRequest<T> | undefined;
-  #fault: ProtocolFault | undefined;
+  fault: ProtocolFault | undefined;
   #isInHead = false;
 
   constructor(connection: Connection<T>, pass: (bytes: Buffer) => void) {
@@ -55,7 +55,7 @@ export class NodePath<T> {
   get wanted(): number {
     const { isClosing, isGone, socket } = this.connection;
     const { latest, unfinished } = this;
-    if (isClosing || isGone || this.#fault !== undefined) return 0;
+    if (isClosing || isGone || this.fault !== undefined) return 0;
     if (unfinished !== undefined) return unfinished.wanted;
     return latest?.isLast === true || this.owesAnswer || socket.writableNeedDrain ? 0 : HEAD_SLICE_BYTES;
   }
@@ -87,7 +87,7 @@ export class NodePath<T> {
   /** Called if node:http cannot read the next bytes, or has waited too long for them. */
   faulty(fault: ProtocolFault): void {
     if (this.latest?.isLast === true && this.unfinished === undefined) return;
-    this.#fault ??= fault;
+    this.fault ??= fault;
     this.connection.guard(() => this.#settleFault());
   }
 
@@ -103,26 +103,22 @@ export class NodePath<T> {
 
   /** Answers a fault after all earlier requests. */
   #settleFault(): void {
-    const { connection, latest, unfinished: faulty } = this;
+    const { connection, fault, latest, unfinished } = this;
     const { isClosing, isGone, socket, host } = connection;
-    const fault = this.#fault;
     if (fault === undefined || isClosing || isGone) return;
-    if (this.owesAnswer && (this.#owed[0] !== faulty || faulty?.isAnswered === true)) return;
-    if (faulty !== undefined) {
-      // A request whose body ends early gets no answer.
-      if (!socket.readableEnded) faulty.listener?.fault(fault);
-      if (!faulty.isAnswered || !this.owesAnswer) connection.finish();
-    } else if (fault === 'timeout' && latest === undefined && !this.#isInHead) connection.finish();
+    // A request whose body ends early gets no answer. Another one gets one from its handler.
+    const isCut = unfinished !== undefined && this.#owed[0] === unfinished && !unfinished.isAnswered;
+    if (isCut && !socket.readableEnded) unfinished.cut();
+    else if (this.owesAnswer && !isCut) return;
+    else if (unfinished !== undefined || (fault === 'timeout' && latest === undefined && !this.#isInHead))
+      connection.finish();
     else connection.finish(host.handlers.protocolFault(fault, connection));
   }
 }
 
-type Body = Buffer | 'too large' | undefined;
-
 export class NodeRequest<T> implements HttpRequest {
   readonly head: RequestHead;
   readonly message: IncomingMessage;
-  listener: RequestListener | undefined;
   body = undefined;
   isAnswered = false;
   /** True if no request may follow this one: the connection closes after its answer. */
@@ -133,7 +129,7 @@ export class NodeRequest<T> implements HttpRequest {
   /** True if the client waits for 100 (Continue). */
   #expectsContinue: boolean;
   /** Set while the body is being read. */
-  #done: ((body: Body) => void) | undefined;
+  #done: ((body: Received) => void) | undefined;
   #bytes = 0;
 
   constructor(path: NodePath<T>, message: IncomingMessage, response: ServerResponse, expectsContinue: boolean) {
@@ -156,7 +152,7 @@ export class NodeRequest<T> implements HttpRequest {
     return this.#done !== undefined || this.isAnswered ? BODY_SLICE_BYTES : 0;
   }
 
-  receive(bytesMax: number, grows: (bytes: number) => void): Promise<Body> {
+  receive(bytesMax: number, grows: (bytes: number) => void): Promise<Received> {
     if (this.#expectsContinue) this.#response.writeContinue();
     this.#expectsContinue = false;
     const { contentLength } = this.head;
@@ -170,14 +166,14 @@ export class NodeRequest<T> implements HttpRequest {
       pieces += 1;
       if (contentLength === undefined) {
         const isTiny = pieces > PIECES_MAX && bytes < PIECE_BYTES_MIN * pieces;
-        if (isTiny) return void this.listener?.fault('tinyChunks');
+        if (isTiny) return this.#path.faulty('tinyChunks');
         grows(piece.length);
         if (bytes > body.length) body = Buffer.concat([body], Math.min(2 * bytes, bytesMax));
       }
       piece.copy(body, this.#bytes);
       this.#bytes = bytes;
     };
-    const { promise, resolve } = Promise.withResolvers<Body>();
+    const { promise, resolve } = Promise.withResolvers<Received>();
     this.#done = (whole) => {
       this.#done = undefined;
       body = NOTHING;
@@ -185,12 +181,15 @@ export class NodeRequest<T> implements HttpRequest {
     };
     this.message.on('data', take);
     this.message.on('end', () => this.#done?.(body.subarray(0, this.#bytes)));
-    this.message.on('close', () => {
-      if (this.#done !== undefined) this.listener?.aborted();
-      this.#done?.(undefined);
-    });
+    this.message.on('close', () => this.#done?.(undefined));
+    this.cut();
     this.#path.connection.wake();
     return promise;
+  }
+
+  /** Ends the reading of a body whose rest is unreadable or late. */
+  cut(): void {
+    if (this.#path.fault !== undefined && !this.message.complete) this.#done?.(this.#path.fault);
   }
 
   respond(requestId: string, answer: Answer, close: boolean): void {
@@ -201,9 +200,10 @@ export class NodeRequest<T> implements HttpRequest {
     this.#done?.(undefined);
     // If the client was not told to continue, it may send the body or not, so the next request cannot be found.
     const rest = this.head.contentLength ?? (this.message.headers['transfer-encoding'] ? Infinity : 0);
-    const isLong = !this.message.complete && rest > (answer.status === 413 ? 0 : REST_BYTES_MAX);
+    const isLong = this.#path.fault !== undefined || rest > (answer.status === 413 ? 0 : REST_BYTES_MAX);
     const isLatest = latest === this && connection.socket.readableLength === 0;
-    this.isLast ||= close || this.#expectsContinue || isLong || connection.isLastAnswer(isLatest);
+    this.isLast ||=
+      close || this.#expectsContinue || (isLong && !this.message.complete) || connection.isLastAnswer(isLatest);
     if (this.isLast) response.shouldKeepAlive = false;
     this.answerBytes = bytesOf(answer.body);
     respond(response, requestId, answer);

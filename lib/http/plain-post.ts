@@ -5,7 +5,7 @@
 // node:http. So every strict parser reads a plain request in the same way (RFC 9112, sections 2 to 6 and 11), and no
 // request can be smuggled.
 import type { Answer } from './respond.ts';
-import type { HttpRequest, RequestHead, RequestListener } from './request.ts';
+import type { HttpRequest, RequestHead } from './request.ts';
 
 /** A request that is not complete within this many bytes goes to node:http. */
 export const PLAIN_BYTES_MAX = 65_536;
@@ -27,7 +27,6 @@ export class PlainPost implements HttpRequest, RequestHead {
   traceparent: string | undefined = undefined;
   tracestate: string | undefined = undefined;
   body: Buffer | undefined = undefined;
-  listener: RequestListener | undefined = undefined;
   /** The whole response. */
   response: string | undefined = undefined;
   closes = false;

@@ -13,13 +13,6 @@ export const FAULTS = {
 } as const;
 export type Refused = (typeof FAULTS)[ProtocolFault]['refusal'];
 
-export interface RequestListener {
-  /** Called if the client closes the connection before the whole body has arrived. */
-  aborted(): void;
-  /** Must answer a request whose rest is unreadable or late, unless it has an answer. */
-  fault(fault: ProtocolFault): void;
-}
-
 /** Why a readable request is refused: another parser could interpret it differently, or it has too many fields. */
 export type RequestDefect = 'host' | 'transferCoding' | 'repeatedField' | 'version' | 'tooManyFields';
 
@@ -45,16 +38,18 @@ export interface RequestHead {
   readonly requestId: string | undefined;
 }
 
+/** A body, or why it cannot be read: the connection closes after the answer. */
+export type Received = Buffer | 'too large' | ProtocolFault | undefined;
+
 export interface HttpRequest {
   readonly head: RequestHead;
-  listener: RequestListener | undefined;
   /** The whole body, if it arrived with the head. The handler clears this after reading, so that it can be freed. */
   body: Buffer | undefined;
   /**
    * Reads another body, up to `bytesMax` bytes. Call this at most once. Resolves to `undefined` if the client leaves,
    * or if the request is answered before. `grows` is called as a body without an announced length arrives.
    */
-  receive(bytesMax: number, grows: (bytes: number) => void): Promise<Buffer | 'too large' | undefined>;
+  receive(bytesMax: number, grows: (bytes: number) => void): Promise<Received>;
   /** Does nothing if the request already has an answer or the client is gone. `close`: closes the connection. */
   respond(requestId: string, answer: Answer, close: boolean): void;
 }

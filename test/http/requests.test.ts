@@ -25,8 +25,7 @@ const echoing: Given = {
     const respond = (body: string): void =>
       request.respond(requestId, { status: 200, contentType: 'text/plain', body }, false);
     if (method === 'POST' && request.body !== undefined) respond(request.body.toString('latin1'));
-    else if (method === 'POST' && request.head.contentLength !== 0) request.listener = undefined;
-    else respond(target);
+    else if (method !== 'POST' || request.head.contentLength === 0) respond(target);
   },
 };
 

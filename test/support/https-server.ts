@@ -2,7 +2,7 @@
 import { connect as connectTcp } from 'node:net';
 import { connect, type ConnectionOptions } from 'node:tls';
 import type { Connection, ServerLimits } from '../../lib/http/connection.ts';
-import type { HttpRequest } from '../../lib/http/request.ts';
+import type { HttpRequest, Received } from '../../lib/http/request.ts';
 import { HttpServer } from '../../lib/http/server.ts';
 import { RawConnection } from './client.ts';
 import type { ClientCertificate, Pki } from './pki.ts';
@@ -54,13 +54,12 @@ export async function startServer(pki: Pki, more: Partial<ServerLimits> = {}, gi
       request: (connection, request) => {
         requests.push(request);
         connections.push(connection);
-        const fault = (what: string): void => {
-          told.push(what);
-          request.respond('id', { status: 408, contentType: 'text/plain', body: what }, true);
+        const received = (body: Received): void => {
+          told.push(String(body ?? 'aborted'));
+          if (typeof body === 'string') request.respond('id', { status: 408, contentType: 'text/plain', body }, false);
         };
-        request.listener = { aborted: () => told.push('aborted'), fault };
         if (request.body === undefined && request.head.method === 'POST')
-          void request.receive(100_000, () => undefined).then((body) => body !== undefined && told.push(String(body)));
+          void request.receive(100_000, () => undefined).then(received);
         else if (request.head.method === 'POST') told.push(String(request.body));
         given.onRequest?.(request, connection);
       },
