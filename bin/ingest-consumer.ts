@@ -6,7 +6,6 @@ import { createProcessEndpoints } from '../lib/http/process-endpoints.ts';
 import { landingSpans } from '../lib/consumer/landing-spans.ts';
 import { QUARANTINE_REASONS } from '../lib/consumer/quarantine.ts';
 import { checkSchemas, WatchedSchemas } from '../lib/consumer/schemas.ts';
-import { Watch } from '../lib/consumer/watch.ts';
 import { TablesDiffer } from '../lib/ingest/warehouse.ts';
 import type { QueueReport } from '../lib/ingest/queue.ts';
 import { GROUP, STREAM } from '../lib/redis/stream/layout.ts';
@@ -53,9 +52,7 @@ async function run(config: ConsumerConfig, log: Log, onStop: OnStop): Promise<vo
   const spans = tracing && landingSpans(tracing, { system: 'redis', destination: STREAM, group: GROUP });
   const telemetry = { metrics, log, spans };
   const replica = new Replica({ ...SYSTEM, readers, warehouse, telemetry, limits: { batchMax, replicasMax }, schemas });
-  const prepared = (): boolean => replica.prepared;
-  const watch = new Watch({ clock: SYSTEM.clock, queue: metrics.queue, warehouse, log, prepared });
-  const endpoints = createProcessEndpoints(replica.state(watch), problem, SYSTEM, statusPages());
+  const endpoints = createProcessEndpoints(replica.state(), problem, SYSTEM, statusPages());
 
   const closeReaders = async (): Promise<void> => void (await Promise.all(readers.map((reader) => reader.close())));
 
@@ -68,7 +65,6 @@ async function run(config: ConsumerConfig, log: Log, onStop: OnStop): Promise<vo
       stopped.abort();
       replica.stop();
       await running;
-      await watch.close();
       await closeReaders();
       await warehouse.close();
       await endpoints.close();
@@ -80,7 +76,6 @@ async function run(config: ConsumerConfig, log: Log, onStop: OnStop): Promise<vo
     await joinReplicas(readers, config, SYSTEM.clock, stopped.signal, log);
     if (stopped.signal.aborted) return;
     const address = await bound('INGEST_CONSUMER_ADDR', config.address, endpoints.listen);
-    watch.start();
     running = replica.run();
     log.info({ replica: readers[0]?.name }, `listening on http://${address}`);
     await running;

@@ -6,7 +6,7 @@
 // Invariant: an entry is acknowledged only after its row or its quarantine row is committed. Another replica claims
 // an entry that is unacknowledged for CLAIM_IDLE_MS. If both land it, the primary key prevents a second row.
 import { GroupVanished, type Delivery, type QueueReader } from '../ingest/queue.ts';
-import { TablesDiffer, WarehouseMisconfigured, type Warehouse } from '../ingest/warehouse.ts';
+import { TablesDiffer, type Warehouse } from '../ingest/warehouse.ts';
 import { pauseMs } from '../process/backoff.ts';
 import type { ClockAndRandom } from '../process/clock.ts';
 import { Throttled } from '../process/log.ts';
@@ -15,10 +15,11 @@ import { Intake, READS_AT_ONCE, readEntriesMax } from './intake.ts';
 import { Landing, LANDINGS_AT_ONCE, QueueStepFailed, type LandingSlots, type Telemetry } from './landing.ts';
 import { classify, isRejection, rejected, type Entered, type EnteredEvent } from './quarantine.ts';
 import type { WatchedSchemas } from './schemas.ts';
+import { troubleOf } from './watch.ts';
 
 /** Must be longer than a batch takes to land. */
 const CLAIM_IDLE_MS = 10_000;
-/** In a backlog, a batch has up to this many times `batchMax` entries: a commit costs the same for many as for few. */
+/** In a backlog, a batch has up to this many times `batchMax` entries. */
 const BATCHES_AT_ONCE = 8;
 /**
  * Fact: a cycle of read, land and acknowledge costs about the same for 50 events as for one. Choice: without a backlog,
@@ -32,7 +33,6 @@ const OTHERS_READ_INTERVAL_MS = 250;
 const READ_WAIT_MS = 1_000;
 const PLACE_INTERVAL_MS = 1_000;
 const PAUSE_FIRST_MS = 100;
-/** The pause for the queue is short, because its client reconnects by itself and landing should resume soon. */
 const PAUSE_MAX_MS: Readonly<Record<Dependency, number>> = { queue: 1_000, warehouse: 5_000 };
 const FAILURE_LOG_INTERVAL_MS = 10_000;
 /** These pauses are longer, because each attempt may block landing and lookups for a moment. */
@@ -48,9 +48,8 @@ export interface ConsumerLimits {
   readonly batchMax: number;
   /** Maximum number of consumers that read one stream. */
   readonly replicasMax: number;
-  /** Number of streams that this process reads. They share the limit on bytes. */
+  /** Number of streams that this process reads. They share the limit on bytes, and the slots. */
   readonly streams: number;
-  /** Shared by the consumers of all streams. */
   readonly slots: LandingSlots;
 }
 
@@ -71,12 +70,11 @@ export class Consumer {
   readonly #migrationLog: Throttled;
   readonly #troubles = new Map<Dependency, string>();
   /** Dependencies whose failure has been logged, but not their recovery. */
-  readonly #loggedAway = new Set<Dependency>();
+  readonly #logged = new Set<Dependency>();
   /** `full`: does not read, because `replicasMax` others do. */
   #phase: 'preparing' | 'joining' | 'full' | 'reading' = 'preparing';
   /** Ends before the next read. An acknowledgment waits for it, so that both leave in one write. */
   #readingPause = Promise.resolve();
-  #endPause: () => void = () => undefined;
   readonly #checks = new Set<Promise<void>>();
 
   constructor(options: ConsumerOptions) {
@@ -118,7 +116,6 @@ export class Consumer {
   /** Makes `run` finish the batches that it has read, and then resolve. */
   stop(): void {
     this.#stop.abort();
-    this.#endPause();
   }
 
   /** Runs until `stop` is called. Rejects only with TablesDiffer. */
@@ -135,19 +132,17 @@ export class Consumer {
   async #migrateLater(first: string | undefined): Promise<void> {
     const { warehouse, telemetry } = this.#options;
     const { log } = telemetry;
-    let waits = first;
-    for (let tries = 1; waits !== undefined && !this.stopping; tries += 1) {
-      const reason = waits;
-      this.#migrationLog.line(() =>
-        log.warn({ reason }, `the migration of the warehouse waits, and events land without it: ${reason}`),
-      );
+    for (let [tries, reason] = [1, first]; reason !== undefined && !this.stopping; tries += 1) {
+      const text = `the migration of the warehouse waits, and events land without it: ${reason}`;
+      this.#migrationLog.line(() => log.warn({ reason }, text));
       await this.#pause(tries, MIGRATION_PAUSE_FIRST_MS, MIGRATION_PAUSE_MAX_MS);
-      waits = await warehouse.prepare().catch(messageOf);
-      if (waits === undefined) log.info('the warehouse has been migrated');
+      reason = await warehouse.prepare().catch(messageOf);
+      if (reason === undefined) log.info('the warehouse has been migrated');
     }
   }
 
   async #takeIn(): Promise<void> {
+    const { reader, clock } = this.#options;
     const underWay = new Set<Promise<boolean>>();
     while (!this.stopping) {
       if (this.#phase !== 'reading') {
@@ -160,21 +155,16 @@ export class Consumer {
       underWay.add(read);
       if (!this.#intake.backlog) {
         const hasEntries = await read;
-        if (hasEntries && !this.#intake.backlog && !this.stopping) await this.#pauseReading();
+        if (hasEntries && !this.#intake.backlog)
+          await (this.#readingPause = clock.sleep(
+            reader.isFirst ? READ_INTERVAL_MS : OTHERS_READ_INTERVAL_MS,
+            this.#stop.signal,
+          ));
       } else if (underWay.size === READS_AT_ONCE) await Promise.race(underWay);
     }
     await Promise.all(underWay);
     await Promise.all(this.#checks);
     this.#intake.end();
-  }
-
-  #pauseReading(): Promise<void> {
-    const { reader, clock } = this.#options;
-    this.#readingPause = new Promise((resolve) => {
-      this.#endPause = resolve;
-      clock.after(reader.isFirst ? READ_INTERVAL_MS : OTHERS_READ_INTERVAL_MS, resolve);
-    });
-    return this.#readingPause;
   }
 
   /** Resolves with true if the read returned entries. */
@@ -213,22 +203,15 @@ export class Consumer {
   }
 
   async #land(): Promise<void> {
-    for (;;) {
-      const batch = await this.#intake.take();
-      if (batch === undefined) return;
-      await this.#finish(batch);
-    }
-  }
-
-  async #finish(batch: readonly Entered[]): Promise<void> {
     const { reader, limits } = this.#options;
-    for (let left = batch; left.length > 0;) {
-      const now = left;
+    for (let batch = await this.#intake.take(); batch !== undefined;) {
+      const now = batch;
       const some = await this.#step('warehouse', () => limits.slots.use(() => this.#landing.landSome(now)));
-      if (some === undefined) break;
-      left = some.left;
-      if (left.length === 0) await this.#readingPause;
-      await this.#step('queue', () => reader.acknowledge(some.done));
+      if (some !== undefined) {
+        if (some.left.length === 0) await this.#readingPause;
+        await this.#step('queue', () => reader.acknowledge(some.done));
+      }
+      batch = some?.left.length ? some.left : await this.#intake.take();
     }
   }
 
@@ -275,7 +258,7 @@ export class Consumer {
   #succeeded(needs: Dependency): void {
     if (!this.#troubles.delete(needs)) return;
     const { log } = this.#options.telemetry;
-    if (this.#loggedAway.delete(needs)) log.info(`the ${needs} is back`);
+    if (this.#logged.delete(needs)) log.info(`the ${needs} is back`);
     if (this.trouble === undefined) log.info('events are landing');
   }
 
@@ -283,8 +266,7 @@ export class Consumer {
     const { metrics, log } = this.#options.telemetry;
     const reason = messageOf(cause);
     metrics.failures.of({ dependency: needs }).add();
-    const what = cause instanceof WarehouseMisconfigured ? 'cannot work as configured' : 'is unavailable';
-    const trouble = `the ${needs} ${what}`;
+    const trouble = troubleOf(needs, cause);
     this.#troubles.set(needs, `${trouble}: ${reason}`);
     this.#intake.settle();
     if (needs === 'queue') this.#intake.slow();
@@ -295,7 +277,7 @@ export class Consumer {
       return;
     }
     this.#failureLog.line((heldBack) => {
-      this.#loggedAway.add(needs);
+      this.#logged.add(needs);
       log.error({ reason, heldBack }, `${trouble}; trying again until it works`);
     });
   }

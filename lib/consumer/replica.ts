@@ -10,7 +10,7 @@ import { exposition } from '../telemetry/process-registry.ts';
 import { Consumer, type ConsumerLimits, type ConsumerOptions } from './consumer.ts';
 import { LandingSlots } from './landing.ts';
 import type { ConsumerMetrics } from './metrics.ts';
-import type { Watch } from './watch.ts';
+import { Watch } from './watch.ts';
 
 interface ReplicaOptions extends Omit<ConsumerOptions, 'reader' | 'limits'> {
   readonly limits: Pick<ConsumerLimits, 'batchMax' | 'replicasMax'>;
@@ -22,11 +22,13 @@ export class Replica {
   readonly #readers: ReplicaOptions['readers'];
   readonly #consumers: readonly Consumer[];
   readonly #metrics: ConsumerMetrics;
+  readonly #watch: Watch;
 
   constructor({ readers, ...options }: ReplicaOptions) {
     const { log, ...telemetry } = options.telemetry;
     this.#readers = readers;
     this.#metrics = telemetry.metrics;
+    this.#watch = new Watch(options);
     const warehouse = preparedOnce(options.warehouse);
     const limits = { ...options.limits, slots: new LandingSlots(), streams: readers.length };
     this.#consumers = readers.map((reader, partition) => {
@@ -35,12 +37,10 @@ export class Replica {
     });
   }
 
-  get prepared(): boolean {
-    return this.#consumers.some(({ prepared }) => prepared);
-  }
-
   async run(): Promise<void> {
+    this.#watch.start(() => this.#consumers.some(({ prepared }) => prepared));
     await Promise.all(this.#consumers.map((consumer) => consumer.run()));
+    await this.#watch.close();
   }
 
   stop(): void {
@@ -48,9 +48,8 @@ export class Replica {
   }
 
   /** Also connects the gauges. A replica is ready while events of at least one stream are landing. */
-  state(watch: Pick<Watch, 'warehouseTrouble'>): ProcessState {
-    const metrics = this.#metrics;
-    const consumers = this.#consumers;
+  state(): ProcessState {
+    const [metrics, consumers, watch] = [this.#metrics, this.#consumers, this.#watch];
     const stopping = (): boolean => consumers.some((consumer) => consumer.stopping);
     const trouble = (): string | undefined => {
       const troubles = consumers.map((consumer) => consumer.trouble);
