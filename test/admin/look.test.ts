@@ -115,18 +115,12 @@ describe('event, quarantine list and quarantine show', () => {
     assert.deepEqual([all.code, all.err, all.out.split('\n').length], [0, '', 5]);
   });
 
-  it('lists by reason and by time, and exits with 1 without a row', async (t) => {
+  it('lists by reason, and exits with 1 without a row', async (t) => {
     await admin.warehouse.quarantine([poison('1-1'), poison('1-2', { reason: 'id_conflict: x' })]);
-    const entries = async (line: string): Promise<string[]> =>
-      (JSON.parse((await admin.run(t, `quarantine list --json ${line}`)).out) as { entry: string }[]).map(
-        ({ entry }) => entry,
-      );
-    assert.deepEqual(await entries('--reason id_conflict'), ['q/ingest/1-2']);
-    assert.equal((await entries('--since 1h')).length, 2);
-    assert.deepEqual(await entries('--since 2100-01-01'), []);
-    assert.equal((await admin.run(t, 'quarantine list --json --reason id')).code, 1);
-    assert.equal((await admin.run(t, 'quarantine list --reason invalid_event')).code, 0);
-    assert.deepEqual((await admin.run(t, 'quarantine list --reason none')).out, '');
+    const { out } = await admin.run(t, 'quarantine list --json --reason id_conflict --since 1h');
+    assert.deepEqual(out.match(/q\/ingest\/\d-\d/g), ['q/ingest/1-2']);
+    for (const line of ['--json --reason id', '--since 2100-01-01'])
+      assert.equal((await admin.run(t, `quarantine list ${line}`)).code, 1, line);
   });
 
   it('shows one row, and exits with 1 if it does not exist', async (t) => {

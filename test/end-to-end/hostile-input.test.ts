@@ -4,7 +4,7 @@ import { connect } from 'node:net';
 import { describe, it } from 'node:test';
 import { fileGateway } from '../support/file-gateway.ts';
 import { event, TestGateway, type RawConnection } from '../support/gateway.ts';
-import { atEnd, eventually } from '../support/scope.ts';
+import { atEnd } from '../support/scope.ts';
 import { addsNothing, assertAlive } from '../support/verdicts.ts';
 import { askRaw, postText, replies, repliesIn, requestText, type WireReply } from '../support/wire.ts';
 
@@ -72,41 +72,6 @@ it('a slow client gets 408, one that sends nothing no answer, and empty lines ke
   await assertAlive(hurried);
 });
 
-describe('a client that leaves', () => {
-  it('after a complete request still gets its answer', async () => {
-    const connection = await open();
-    connection.socket.end(postText(event('half-closed')));
-    assert.equal((await replies(connection, 1))[0]?.status, 202);
-    await connection.untilClosed();
-  });
-
-  it('in the middle of a body is an aborted request, and holds no place', async () => {
-    const before = await gateway.metric('ingest_aborted_total');
-    const inFlight = (count: number): Promise<unknown> =>
-      eventually(`${count} in flight`, async () => (await gateway.metric('ingest_events_in_flight')) === count);
-    await addsNothing(redis, async () => {
-      for (const leave of ['end', 'destroy'] as const) {
-        const connection = await open();
-        connection.write(requestText('POST /events', [JSON_TYPE, 'Content-Length: 100'], '{'));
-        await inFlight(1);
-        connection.socket[leave]();
-        await inFlight(0);
-      }
-    });
-    assert.equal(await gateway.metric('ingest_aborted_total'), before + 2);
-  });
-});
-
-for (const framing of ['Content-Length: 50000000', CHUNKED])
-  it(`a body over the limit is refused to a client that keeps sending (${framing.slice(0, 17)})`, async () => {
-    const connection = await open();
-    connection.write(requestText('POST /events', [JSON_TYPE, framing]));
-    const piece = 'y'.repeat(65_536);
-    drip(connection, framing === CHUNKED ? `10000\r\n${piece}\r\n` : piece, 5);
-    assertRefused((await replies(connection, 1))[0], 413, 'INVALID_EVENT');
-    await connection.untilClosed();
-  });
-
 describe('broken framing gets 400, and nothing after it is read', () => {
   const body = event('smuggled');
   const chunks = `${body.length.toString(16)}\r\n${body}\r\n0\r\n\r\n`;
@@ -164,25 +129,6 @@ it('heads of 7 KB in one-byte pieces cost little more than whole ones', async ()
 });
 
 describe('pipelined requests', () => {
-  it('are answered in order, before the parser error that follows', async () => {
-    const connection = await open();
-    const ids = Array.from({ length: 30 }, (_, at) => `p${at}`);
-    const texts = ids.map((id, at) => {
-      const headers = [`X-Request-Id: ${id}`];
-      if (at % 3 === 0) return postText(event(id), headers);
-      return requestText(at % 3 === 1 ? 'GET /nothing' : `GET /events/p${at - 2}`, headers);
-    });
-    connection.write(`${texts.join('')}garbage\r\n\r\n`);
-    const all = await replies(connection, 31);
-    assertRefused(all.pop(), 400, 'INVALID_EVENT');
-    assert.deepEqual(
-      all.map(({ headers }) => headers['x-request-id']),
-      ids,
-    );
-    assert.deepEqual(new Set(all.filter((_, at) => at % 3 === 0).map(({ status }) => status)), new Set([202]));
-    await connection.untilClosed();
-  });
-
   it('inside a refused body are not read as requests', async () => {
     await addsNothing(redis, async () => {
       const connection = await open();
@@ -195,14 +141,6 @@ describe('pipelined requests', () => {
 });
 
 describe('odd but legal', () => {
-  it('a reset after CONNECT does not disturb the gateway', async () => {
-    const connection = await open();
-    connection.write('CONNECT example.test:443 HTTP/1.1\r\nHost: example.test\r\n\r\nmore');
-    assertRefused((await replies(connection, 1))[0], 404, 'ROUTE_NOT_FOUND');
-    connection.socket.destroy();
-    await assertAlive(gateway);
-  });
-
   it('Upgrade is ignored: its body is read completely, and nothing after it', async () => {
     const upgrade = ['Connection: Upgrade', 'Upgrade: h2c'];
     for (const [text, status] of [
@@ -242,10 +180,6 @@ describe('odd but legal', () => {
       await connection.untilClosed();
       assert.equal(repliesIn(connection.received).length, 1);
     }
-  });
-
-  it('an absolute-form target is routed by its path', async () => {
-    assert.equal((await askRaw(await open(), requestText('GET https://gateway.test/health/live?x=y'))).status, 200);
   });
 
   it('Expect: 100-continue gets 100 or the refusal, after the producer check', async () => {

@@ -240,12 +240,6 @@ for (const version of ['TLSv1.2', 'TLSv1.3'] as const)
         assert.equal(await posted(resumed, 'revoked-later'), 401);
       });
     });
-
-    it('without a certificate stays unauthenticated', { tags: ['long'] }, async () => {
-      const [, session] = await granted(gateway, undefined, options);
-      const resumed = await gateway.socket(undefined, { ...options, session });
-      await addsNothing(redis, async () => assert.equal(await posted(resumed, 'nobody'), 401));
-    });
   });
 
 describe('TLS renegotiation with another certificate', () => {

@@ -113,16 +113,6 @@ function describePoison(name: string, openStore: () => Promise<WarehouseStore>):
       assert.deepEqual(ids, Array.from({ length: POISON.length + 1 }, (_, at) => `good-${at}`).sort());
     });
 
-    it('is shown to its producer as rejected, with the reason', async () => {
-      const found = await pipeline.find('no-type');
-      assert.equal(found.status, 200);
-      assert.equal(found.body['status'], 'rejected');
-      assert.match(String(found.body['reason']), /^invalid_event: /);
-      assert.ok(Date.parse(String(found.body['rejectedAt'])) > 0);
-      assert.deepEqual(found.body['event'], { id: 'no-type' });
-      assert.equal((await pipeline.find('nul')).status, 404, "another producer's");
-    });
-
     it('is counted by reason', async () => {
       const [replica = assert.fail()] = pipeline.replicas;
       const counts = { invalid_event: 6 + NO_EVENTS.length, invalid_entry: 3, id_conflict: 1, refused_by_warehouse: 1 };

@@ -4,7 +4,7 @@ import { describe, it } from 'node:test';
 import { event, TestGateway } from '../support/gateway.ts';
 import { Load } from '../support/load.ts';
 import { Pki } from '../support/pki.ts';
-import { TestRedis, freePort } from '../support/redis.ts';
+import { TestRedis } from '../support/redis.ts';
 import { eventually } from '../support/scope.ts';
 import { assertAlive, assertProblem } from '../support/verdicts.ts';
 
@@ -73,12 +73,6 @@ const OUTAGES: Readonly<Record<string, Outage>> = {
     end: (redis) => redis.command('CONFIG', 'SET', 'maxmemory', '0'),
     reason: /^OOM/,
     readable: true,
-  },
-  'a read-only replica': {
-    begin: async (redis) => redis.command('REPLICAOF', '127.0.0.1', String(await freePort())),
-    end: (redis) => redis.command('REPLICAOF', 'NO', 'ONE'),
-    // A replica may lack recent events, so the gateway does not ask it and returns no false 404.
-    reason: /^READONLY/,
   },
 };
 

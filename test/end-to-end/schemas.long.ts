@@ -47,25 +47,4 @@ describe('INGEST_SCHEMAS_DIR', () => {
     );
     assert.deepEqual([await store.count(), await store.quarantine()], [3, []]);
   });
-
-  it('loads the schema libraries only if it is set', async () => {
-    const hooks = `import { registerHooks } from 'node:module';
-      registerHooks({ resolve(name, context, next) {
-        if (/^ajv($|\\/)/.test(name)) throw new Error('no ' + name);
-        return next(name, context);
-      } });`;
-    const env = {
-      INGEST_QUEUE_URI: 'redis://localhost',
-      INGEST_WAREHOUSE_URI: 'sqlite:unused.db',
-      NODE_OPTIONS: `--import "data:text/javascript,${encodeURIComponent(hooks)}"`,
-    };
-    const check = (more: object): Program =>
-      new Program('ingest-consumer', { args: ['--check'], env: { ...env, ...more } });
-    const folder = temporaryFolder();
-    writeFileSync(join(folder, 'a.json'), '{}');
-    const [without, having] = [check({}), check({ INGEST_SCHEMAS_DIR: folder })];
-    assert.equal(await without.ended, 0, without.output);
-    assert.notEqual(await having.ended, 0);
-    assert.match(having.output, /does not start/);
-  });
 });

@@ -42,27 +42,6 @@ describe('SIGTERM', () => {
     assert.equal(await redis.length(), before + load.accepted.size);
   });
 
-  it('answers all requests that arrived before it, in order, and closes', { tags: ['long'] }, async () => {
-    const gateway = await TestGateway.start(redis, pki);
-    const connection = await gateway.socket(producer);
-    await askRaw(connection, postText(event('pipelined')));
-    await redis.signal('SIGSTOP');
-    const names = ['a', 'b', 'c'];
-    connection.write(names.map((name) => postText(event(`pipelined-${name}`), [`X-Request-Id: ${name}`])).join(''));
-    await eventually('they are in flight', async () => (await gateway.metric('ingest_events_in_flight')) === 3);
-    gateway.signal('SIGTERM');
-    await gateway.line(/"stopping"/);
-    await redis.signal('SIGCONT');
-    const all = (await replies(connection, 4)).slice(1);
-    assert.deepEqual(
-      all.map(({ headers }) => headers['x-request-id']),
-      names,
-    );
-    for (const { status } of all) assert.ok(status === 202 || status === 503);
-    assert.equal(all.at(-1)?.headers['connection'], 'close');
-    await assertExits(gateway);
-  });
-
   it('makes readiness report draining, closes idle connections, and waits for a request in flight', async () => {
     const gateway = await TestGateway.start(redis, pki);
     const [idle, silent, slow] = await Promise.all([1, 2, 3].map(() => gateway.socket(producer)));

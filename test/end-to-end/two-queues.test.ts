@@ -168,12 +168,3 @@ it('a gateway of two queues starts with one down, and exits with 4 with both dow
   assert.deepEqual((await client.post(event(odd))).json, { id: odd, status: 'accepted' });
   assert.equal(await both.ended, 4, both.output);
 });
-
-it('a gateway accepts one server twice, logs in with user and password, and shows neither', async () => {
-  const redis = await TestRedis.start();
-  await redis.command('ACL', 'SETUSER', 'shop', 'on', '>p@ss/w:rd', '~*', '+@all');
-  const gateway = await gatewayOf(uriOf(redis.port, redis.port, `shop:${encodeURIComponent('p@ss/w:rd')}@`));
-  for (const id of [...idsOf(0, 'once', 3), ...idsOf(1, 'once', 3)]) await deliver(gateway.client(shop), id);
-  assert.deepEqual([await redis.length('ingest-a'), await redis.length('ingest-b')], [3, 3]);
-  assert.doesNotMatch(gateway.output, /p@ss|p%40ss/);
-});

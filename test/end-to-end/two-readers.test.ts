@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { connect } from 'node:tls';
-import { gzipSync, zstdCompressSync } from 'node:zlib';
+import { gzipSync } from 'node:zlib';
 import { fileGateway } from '../support/file-gateway.ts';
 import { RawConnection, tlsOptions } from '../support/client.ts';
 import { gatewayInProcess } from '../support/gateway-in-process.ts';
@@ -58,15 +58,6 @@ describe('both readers answer alike', () => {
     // The socket writes each character as one byte, so the text must have a character for each byte of UTF-8.
     'an event with an id beyond ASCII': () =>
       Buffer.from(postText(fresh().replace('two-readers', 'zwölf-ßü-✓-two-readers'))).toString('latin1'),
-    'a CloudEvents event': () =>
-      requestText(
-        'POST /events',
-        ['Content-Type: application/cloudevents+json; charset=UTF-8'],
-        fresh().replace('{', '{"specversion":"1.0","source":"/s",'),
-      ),
-    'a CloudEvent without a source': () =>
-      requestText('POST /events', ['Content-Type: application/cloudevents+json'], fresh()),
-    'an event with two ids': () => postText(fresh().replace('{', '{"id":"first",')),
     'a CloudEvent in binary mode': () => {
       const { id } = JSON.parse(fresh()) as { id: string };
       const fields = [
@@ -78,33 +69,21 @@ describe('both readers answer alike', () => {
       ];
       return requestText('POST /events', [...fields, 'Content-Type: text/plain'], 'hello');
     },
-    'a CloudEvent in binary mode that is none': () => postText('{', ['ce-id: a', 'ce-id: b', 'ce-: c', 'ce-data: d']),
     'a field that only begins like one of a CloudEvent': () => postText(fresh(), ['ce: 1', 'cement: 2', 'c-e: 3']),
     'an event in a trace': () => postText(fresh(), ['Traceparent:\t00-a', 'tracestate: a=1', 'TraceState: b=2']),
     'an event behind a head of 5,000 bytes': () => postText(fresh(), [`X-Long: ${'a'.repeat(5_000)}`]),
     'an event of 90,000 bytes': () => postText(fresh({ data: 'x'.repeat(90_000) })),
-    'no JSON': () => postText('{"id":'),
     'no event': () => postText('{"id":1}'),
     'no body': () => requestText('POST /events', ['Content-Type: application/json', 'Content-Length: 0']),
     'no body and no length': () => requestText('POST /events', ['Content-Type: application/json']),
-    'a wrong media type': () => requestText('POST /events', ['Content-Type: text/plain'], fresh()),
-    'no media type': () => requestText('POST /events', [], fresh()),
     'a compressed event': () => postCoded('gzip', gzipSync(fresh())),
-    'a compressed event of 90,000 bytes': () =>
-      postCoded('zstd', zstdCompressSync(fresh({ data: 'x'.repeat(90_000) }))),
-    'a compressed event over the limit': () => postCoded('gzip', gzipSync(fresh({ data: 'x'.repeat(100_000) }))),
     'half of a compressed event': () => postCoded('gzip', gzipSync(fresh()).subarray(0, 30)),
-    'a compressed event twice': () => postCoded('gzip, gzip', gzipSync(gzipSync(fresh()))),
-    'an event that is not as its encoding says': () => postText(fresh(), ['Content-Encoding: zstd']),
-    'an empty encoding': () => postText(fresh(), ['Content-Encoding:']),
     'a body over the limit': () => postText(fresh({ data: 'x'.repeat(100_000) })),
     'a look-up of nothing': () => requestText('GET /events/nothing'),
     'a wrong method': () => requestText('GET /events'),
-    'a wrong path': () => requestText('GET /event'),
     'a wrong path with a body': () => requestText('POST /event', [], 'x'.repeat(1_000)),
     'a query': () => requestText('GET /health/live?a=b'),
     liveness: () => requestText('GET /health/live'),
-    readiness: () => requestText('GET /health/ready'),
     '100 fields': () =>
       requestText(
         'GET /health/live',
