@@ -235,7 +235,7 @@ function virtualQueue() {
       schemas,
       fails = '',
       ...changed
-    }: Partial<Pick<ConsumerOptions, 'schemas'> & QueueReader> & { fails?: string } = {},
+    }: Partial<Pick<ConsumerOptions, 'schemas'> & QueueReader & Warehouse> & { fails?: string } = {},
   ) => {
     let failed = false;
     /** The first call of `fails` rejects. */
@@ -249,13 +249,17 @@ function virtualQueue() {
           };
         },
       });
-    const own = { reader: failing({ ...reader, ...changed }), warehouse: failing(warehouse) };
+    const own = { reader: failing({ ...reader, ...changed }), warehouse: failing({ ...warehouse, ...changed }) };
     const ports = own as unknown as { reader: QueueReader; warehouse: Warehouse };
     const random = { ...SYSTEM.random, fraction: () => 0.5 };
-    const consumer = new Consumer({ clock, random, ...ports, telemetry: silent(), limits: limits(), schemas });
+    const telemetry = silent();
+    const lines: string[] = [];
+    for (const level of ['info', 'warn'] as const)
+      t.mock.method(telemetry.log, level, (...given: readonly unknown[]) => lines.push(String(given.at(-1))));
+    const consumer = new Consumer({ clock, random, ...ports, telemetry, limits: limits(), schemas });
     const done = consumer.run();
     t.after(() => consumer.stop());
-    return { consumer, done, failed: () => failed };
+    return { consumer, done, lines, failed: () => failed };
   };
   return { clock, calls, arrive, reader, run };
 }
@@ -351,15 +355,6 @@ describe('a consumer without a backlog', () => {
     await done;
     assert.deepEqual(calls, ['land slow', 'quarantine slow-bad', 'acknowledge slow,slow-bad']);
   });
-
-  it('ends a pause when it is stopped', async (t) => {
-    const { clock, arrive, run } = virtualQueue();
-    const { consumer, done } = run(t);
-    await clock.settle();
-    await arrive('first');
-    consumer.stop();
-    assert.equal(await done, undefined);
-  });
 });
 
 describe('a consumer after one failed call', () => {
@@ -417,33 +412,14 @@ describe('a consumer that is stopped', () => {
 
 describe('a consumer whose warehouse cannot be migrated yet', () => {
   it('lands events meanwhile, logs why the migration waits, and retries it until it succeeds', async (t) => {
-    const redis = await TestRedis.start(['--appendonly', 'no']);
-    const real = createSqliteWarehouse({ path: sqliteStore().uri.slice('sqlite:'.length) });
-    const lines: string[] = [];
-    const log = createLog('test', 'info').child({}, { level: 'silent' });
-    log.warn = (...args: readonly unknown[]) => lines.push(String(args.at(-1)));
-    log.info = (...args: readonly unknown[]) => lines.push(String(args.at(-1)));
-    const reader = new StreamReader({ ...SYSTEM, name: memberName(SYSTEM.random), part: partitionAt(redis.uri), log });
-    assert.equal(await reader.open(20_000), true, reader.lastError);
-    const answers: (string | undefined)[] = ['it waits for session 7 ("report")', 'it waits for session 8 ("report")'];
-    const prepare = async (): Promise<string | undefined> => {
-      await real.prepare();
-      return answers.shift();
-    };
-    const warehouse: Warehouse = { ...real, prepare };
-    const metrics = consumerMetrics(QUARANTINE_REASONS, SYSTEM.clock);
-    const consumer = new Consumer({ ...SYSTEM, reader, warehouse, telemetry: { metrics, log }, limits: limits() });
-    const done = consumer.run();
-    t.after(async () => {
-      consumer.stop();
-      await done;
-      await reader.close();
-      await real.close();
-    });
-    await redis.command('XADD', STREAM, '*', 'producer', PRODUCER, 'body', event('one'));
-    await eventually('it lands', async () => (await real.find('one', PRODUCER)).kind === 'landed');
-    assert.equal(consumer.prepared, true);
-    await eventually('it is migrated', () => lines.includes('the warehouse has been migrated'));
+    const { clock, calls, arrive, run } = virtualQueue();
+    const answers = ['it waits for session 7 ("report")', 'it waits for session 8 ("report")', undefined];
+    const { consumer, lines } = run(t, { prepare: () => Promise.resolve(answers.shift()) });
+    await clock.settle();
+    await arrive('one');
+    assert.deepEqual([calls, consumer.prepared], [['land one'], true]);
+    await clock.advance(10_000);
+    assert.ok(lines.includes('the warehouse has been migrated'));
     assert.deepEqual(
       lines.filter((line) => line.includes('waits')),
       ['the migration of the warehouse waits, and events land without it: it waits for session 7 ("report")'],
@@ -454,48 +430,26 @@ describe('a consumer whose warehouse cannot be migrated yet', () => {
 });
 
 describe('a consumer whose queue is unavailable', () => {
-  it('retries at least once a second, however long the outage lasts', async () => {
-    const clock = new VirtualClock();
+  it('retries at least once a second, however long the outage lasts', async (t) => {
+    const { clock, run } = virtualQueue();
     let asked = 0;
-    const away = (): Promise<never> => {
-      asked += 1;
-      return Promise.reject(new Error('not connected to the queue'));
-    };
-    const consumer = new Consumer({
-      ...SYSTEM,
-      clock,
-      reader: { register: away } as unknown as QueueReader,
-      warehouse: { prepare: () => Promise.resolve() } as Warehouse,
-      telemetry: silent(),
-      limits: limits(),
-    });
-    const done = consumer.run();
+    run(t, { register: () => Promise.reject(new Error(`not connected to the queue ${(asked += 1)}`)) });
     for (let second = 0; second < 30; second += 1) {
       const before = asked;
       await clock.advance(1_000);
       assert.ok(asked > before, `not asked in second ${second}`);
     }
-    consumer.stop();
-    await done;
   });
 });
 
 describe('a consumer whose warehouse has tables of an older form', () => {
-  it('ends without a retry', async () => {
+  it('ends without a retry', async (t) => {
     let tries = 0;
     const prepare = (): Promise<never> => {
       tries += 1;
       return Promise.reject(tablesDiffer('postgres://w', 'events has no column body'));
     };
-    const consumer = new Consumer({
-      ...SYSTEM,
-      clock: new VirtualClock(),
-      reader: {} as QueueReader,
-      warehouse: { prepare } as unknown as Warehouse,
-      telemetry: silent(),
-      limits: limits(),
-    });
-    await assert.rejects(consumer.run(), TablesDiffer);
+    await assert.rejects(virtualQueue().run(t, { prepare }).done, TablesDiffer);
     assert.equal(tries, 1);
   });
 });

@@ -149,16 +149,6 @@ describe('landing', () => {
     assert.equal((await store.quarantine()).length, 2, 'one that never landed, and one of another body');
   });
 
-  it('asks once which of the events that miss their schema have landed', async (t) => {
-    const { store, asked, landAll } = await start(t);
-    await landAll(refused(deliveries(100, 0)));
-    assert.deepEqual(
-      asked.map((events) => events.length),
-      [100],
-    );
-    assert.equal((await store.quarantine()).length, 100);
-  });
-
   it('halves the next transaction if the warehouse cannot report which events have landed', async (t) => {
     const { store, asked, landAll } = await start(
       t,

@@ -32,6 +32,25 @@ describe('a token is bound to the certificate', () => {
     it(what, async () => assert.equal(await kindOf(claims), kind));
 });
 
+describe('a claim of a wrong type or value', () => {
+  const odd = [null, true, -1, 1e308, '', [], {}, [[]], { length: 1 }, [SPIFFE_ID], '9'.repeat(400)];
+  for (const claim of ['sub', 'cnf', 'aud', 'iss', 'exp', 'nbf', 'iat'])
+    it(`makes the token invalid: ${claim}`, async () => {
+      const strict = await verifierOf(jwks(issuer), 'https://issuer');
+      const good = { sub: SPIFFE_ID, iss: 'https://issuer' };
+      assert.equal(await kindOf(good, strict), 'producer');
+      for (const value of odd) {
+        const kind = await kindOf({ ...good, [claim]: value }, strict);
+        const isNumber = typeof value === 'number' && (claim === 'iat' || (claim === 'exp') === value > 0);
+        assert.equal(kind === 'producer', isNumber && ['exp', 'nbf', 'iat'].includes(claim), JSON.stringify(value));
+      }
+    });
+
+  it('makes the token invalid: x5t#S256', async () => {
+    for (const value of odd) assert.equal(await kindOf({ cnf: { 'x5t#S256': value } }), 'unauthenticated');
+  });
+});
+
 describe('the verdict on a token', () => {
   it('ends when the token, with five seconds of leeway, or the certificate expires', async () => {
     const exp = inS(60);

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { BatchRefused, BatchTooSlow, type LandingEvent } from '../../lib/ingest/warehouse.ts';
+import { BatchTooSlow, type LandingEvent } from '../../lib/ingest/warehouse.ts';
 import { WarehouseFailed } from '../../lib/ingest/warehouse-admin.ts';
 import { inspectPostgres } from '../../lib/postgres/inspect.ts';
 import { event, Postgres } from '../support/postgres-suite.ts';
@@ -25,18 +25,20 @@ describe('a PostgreSQL server with faults', () => {
     assert.ok(left.some((other) => other !== pid));
   });
 
-  it("is available if an operator's trigger raises an error: it refuses that event", async (t) => {
+  it("is available if an operator's trigger or constraint raises an error: it refuses that event", async (t) => {
     const { uri, warehouse } = await postgres.prepared(t);
     await postgres.server.query(
       uri,
       `CREATE FUNCTION no() RETURNS trigger LANGUAGE plpgsql AS
          $$ BEGIN IF NEW.id = 'bad' THEN RAISE EXCEPTION 'no'; END IF; RETURN NEW; END $$;
-       CREATE TRIGGER no BEFORE INSERT ON events FOR EACH ROW EXECUTE FUNCTION no();`,
+       CREATE TRIGGER no BEFORE INSERT ON events FOR EACH ROW EXECUTE FUNCTION no();
+       ALTER TABLE events ADD CHECK (id <> 'worse');`,
     );
-    await assert.rejects(
-      warehouse.land([event('good'), event('bad')]),
-      (cause) => cause instanceof BatchRefused && cause.message === 'P0001',
-    );
+    for (const [id, message] of [
+      ['bad', 'P0001'],
+      ['worse', '23514'],
+    ] as const)
+      await assert.rejects(warehouse.land([event('good'), event(id)]), { name: 'BatchRefused', message });
     assert.deepEqual(await warehouse.land([event('good')]), ['landed']);
     const admin = postgres.admin(t, uri);
     await admin.land({ ...event('bad'), body: Buffer.from('{}') });
