@@ -5,7 +5,7 @@ import type { Queue } from '../ingest/queue.ts';
 import type { Warehouse } from '../ingest/warehouse.ts';
 import type { Connection } from '../http/connection.ts';
 import type { HttpRequest } from '../http/request.ts';
-import { atIntervals, processRoutes, type Exposition, type ProcessState } from '../http/process-endpoints.ts';
+import { atIntervals, processRoutes, type ProcessState } from '../http/process-endpoints.ts';
 import { lastResponse } from '../http/respond.ts';
 import { route, Router, type Route, type RouteMatch } from '../http/router.ts';
 import { HttpServer } from '../http/server.ts';
@@ -59,7 +59,7 @@ export class Gateway {
   readonly #meters: ReadonlyMap<Route<Handler>, RouteMeter>;
   readonly #noRoute: RouteMeter;
   readonly #refusalLog: RefusalLog;
-  readonly #metrics: () => Promise<Exposition>;
+  readonly #metrics: ProcessState['metrics'];
   readonly #queue: Queue;
   readonly #quotas: Quotas;
   #listening = false;

@@ -13,12 +13,7 @@ export interface ProcessState {
   readonly unready: () => string | undefined;
   /** The reason for each part of the queue that is unavailable, without secrets, by the part's number. */
   readonly unavailable: () => ReadonlyMap<number, string>;
-  readonly metrics: () => Promise<Exposition>;
-}
-
-export interface Exposition {
-  readonly contentType: string;
-  readonly text: string;
+  readonly metrics: () => Promise<Answer>;
 }
 
 const [TIMEOUT_MS, HELD_BYTES_MAX] = [10_000, 8 << 20];
@@ -70,14 +65,10 @@ type Handler = () => Answer | Promise<Answer>;
 
 /** `M` is the type of the router's other handlers. */
 export function processRoutes<M = never>(state: ProcessState, clock: Clock): Route<M | Handler>[] {
-  const scrape = atIntervals(async (): Promise<Answer> => {
-    const { contentType, text } = await state.metrics();
-    return { status: 200, contentType, body: [Buffer.from(text)] };
-  }, clock);
   return [
     route<M | Handler>('/health/live', { GET: () => json(200, { status: 'live' }) }),
     route<M | Handler>('/health/ready', { GET: () => readiness(state) }),
-    route<M | Handler>('/metrics', { GET: scrape }),
+    route<M | Handler>('/metrics', { GET: atIntervals(state.metrics, clock) }),
   ];
 }
 

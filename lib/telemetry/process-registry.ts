@@ -10,9 +10,12 @@ const MISNAMED = ['nodejs_active_resources_total', 'nodejs_active_handles_total'
 /** The interval of prom-client's own monitor, whose values are not used. */
 const NEVER_MS = 2 ** 31 - 1;
 
-export async function exposition(registry: Registry): Promise<{ readonly contentType: string; readonly text: string }> {
-  return { contentType: registry.contentType, text: await registry.metrics() };
-}
+/** Returns the answer of `/metrics`. All who wait for it share one Buffer. */
+export const exposition = async (registry: Registry) => ({
+  status: 200,
+  contentType: registry.contentType,
+  body: [Buffer.from(await registry.metrics())],
+});
 
 export function processRegistry(): Registry {
   const registry = new Registry();

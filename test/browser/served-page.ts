@@ -23,7 +23,7 @@ export class ServedPage {
       draining: () => false,
       unready: () => this.unready,
       unavailable: () => new Map(),
-      metrics: () => Promise.resolve({ contentType: 'text/plain; version=0.0.4', text: this.metrics() }),
+      metrics: () => Promise.resolve({ status: 200, contentType: 'text/plain; version=0.0.4', body: this.metrics() }),
     };
     this.#endpoints = createProcessEndpoints(state, problem, SYSTEM, statusPages());
     const address = await this.#endpoints.listen({ host: '127.0.0.1', port });

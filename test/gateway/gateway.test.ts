@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
 import fc from 'fast-check';
 import type { Gateway } from '../../lib/gateway/gateway.ts';
+import type { Answer } from '../../lib/http/respond.ts';
 import type { Submission } from '../../lib/ingest/queue.ts';
 import type { Warehouse } from '../../lib/ingest/warehouse.ts';
 import { anyCharacter } from '../support/any-character.ts';
@@ -106,7 +107,7 @@ describe('a gateway', () => {
     assert.equal(one, two);
     assert.equal((await client.post(event('counted'))).status, 202);
     const later = await state.metrics();
-    const accepted = (text: string): number => Number(/^ingest_accepted_total (\d+)$/m.exec(text)?.[1]);
-    assert.equal(accepted(later.text), accepted(one.text) + 1);
+    const accepted = ({ body }: Answer): number => Number(/^ingest_accepted_total (\d+)$/m.exec(String(body))?.[1]);
+    assert.equal(accepted(later), accepted(one) + 1);
   });
 });

@@ -2,12 +2,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { before, describe, it } from 'node:test';
-import {
-  createProcessEndpoints,
-  processRoutes,
-  type Exposition,
-  type ProcessState,
-} from '../../lib/http/process-endpoints.ts';
+import { createProcessEndpoints, processRoutes, type ProcessState } from '../../lib/http/process-endpoints.ts';
 import { problem } from '../../lib/ingest/errors.ts';
 import { atEnd, eventually } from '../support/scope.ts';
 import { repliesIn, requestText, type WireReply } from '../support/wire.ts';
@@ -15,8 +10,8 @@ import { SYSTEM } from '../support/system.ts';
 
 let port: number;
 let isDraining = false;
-let metrics = (): Promise<Exposition> =>
-  new Promise((resolve) => setImmediate(resolve, { contentType: 'text/plain', text: 'some_total 1\n' }));
+let metrics: ProcessState['metrics'] = () =>
+  new Promise((resolve) => setImmediate(resolve, { status: 200, contentType: 'text/plain', body: 'some_total 1\n' }));
 
 before(async () => {
   const endpoints = createProcessEndpoints(

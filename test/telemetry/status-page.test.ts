@@ -16,7 +16,7 @@ before(async () => {
     draining: () => false,
     unready: () => undefined,
     unavailable: () => new Map(),
-    metrics: () => Promise.resolve({ contentType: 'text/plain', text: '' }),
+    metrics: () => Promise.resolve({ status: 200, contentType: 'text/plain', body: '' }),
   };
   const endpoints = createProcessEndpoints(state, problem, SYSTEM, statusPages());
   const { port } = await endpoints.listen({ host: '127.0.0.1', port: 0 });
