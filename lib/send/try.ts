@@ -55,21 +55,19 @@ const CODE = /^[A-Z][A-Z0-9_]{0,63}$/;
 /** An error's code, what it means, and what to do. */
 type Hopeless = readonly [code: RegExp, why: string, remedy: string];
 
+const UNTRUSTED = 'the server is not trusted';
+
 /** Failures that another try cannot change (node:tls, "X509 certificate error codes"; TLS alerts). */
 const HOPELESS: readonly Hopeless[] = [
-  [
-    /^(ERR_TLS_CERT_ALTNAME_INVALID|HOSTNAME_MISMATCH)$/,
-    'the server is not trusted',
-    'the URL must name a host that is in the certificate',
-  ],
+  [/^ERR_TLS_CERT_ALTNAME_INVALID$/, UNTRUSTED, 'the URL must name a host that is in the certificate'],
   [
     /^(CERT_(HAS_EXPIRED|NOT_YET_VALID|REVOKED)|INVALID_PURPOSE)$/,
-    'the server is not trusted',
+    UNTRUSTED,
     'its certificate must be replaced, unless the clock of this machine is wrong',
   ],
   [
-    /^(CERT_|ERR_TLS_CERT_|UNABLE_TO_|SELF_SIGNED_|DEPTH_ZERO_|INVALID_CA|PATH_LENGTH_)/,
-    'the server is not trusted',
+    /^(CERT_|ERR_TLS_CERT_|UNABLE_TO_|SELF_SIGNED_|DEPTH_ZERO_|HOSTNAME_MISMATCH|INVALID_CA|PATH_LENGTH_)/,
+    UNTRUSTED,
     '"ca" must contain the authority that signed its certificate',
   ],
   [
@@ -79,13 +77,12 @@ const HOPELESS: readonly Hopeless[] = [
   ],
 ];
 
+const NOT_TLS = /^ERR_SSL_(WRONG_VERSION_NUMBER|PACKET_LENGTH_TOO_LONG|HTTP_REQUEST|UNSUPPORTED_PROTOCOL)$/;
+
 /** Failures that another try cannot change at an address to which no connection has succeeded. */
 const HOPELESS_IF_NEW: readonly Hopeless[] = [
-  [
-    /^ERR_SSL_(WRONG_VERSION_NUMBER|PACKET_LENGTH_TOO_LONG|HTTP_REQUEST|UNSUPPORTED_PROTOCOL)$/,
-    'the server does not use TLS',
-    'check the port in the URL',
-  ],
+  ...HOPELESS,
+  [NOT_TLS, 'the server does not use TLS', 'check the port in the URL'],
   [/^(ECONNREFUSED|ENOTFOUND)$/, 'no gateway at this address', 'check the URL, or set "tries" to wait for the gateway'],
 ];
 
@@ -95,7 +92,7 @@ export function unansweredTry(cause: NodeJS.ErrnoException & { readonly reason?:
   // OpenSSL's own messages name its source files. `reason` is the readable part.
   const error = reason ?? messageOf(cause);
   const shown = error.includes(code) ? error : `${error} (${code})`;
-  for (const [codes, why, remedy] of isNew ? [...HOPELESS, ...HOPELESS_IF_NEW] : HOPELESS)
+  for (const [codes, why, remedy] of isNew ? HOPELESS_IF_NEW : HOPELESS)
     if (codes.test(code)) return { kind: 'hopeless', reason: `${why}: ${shown}; ${remedy}` };
   const doubt = `no TLS handshake with the server: ${shown}; check the port in the URL, or set "tries" to wait`;
   return noAnswer(0, { error }, isNew ? { doubt } : {});

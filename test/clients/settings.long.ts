@@ -134,11 +134,7 @@ describe('the settings for retry libraries in openapi/PRODUCERS.md', () => {
       });
       const printed = await runs(await listening(server), file, all, library, String(FOREIGN.length));
       const returned = JSON.parse(printed) as string[];
-      assert.deepEqual(
-        returned.filter((id) => !accepted.includes(id)),
-        [],
-        'lost',
-      );
+      for (const id of returned) assert.ok(accepted.includes(id), `${id} is lost`);
       for (let at = 0; at < REPEATED; at += 1) assert.ok(returned.includes(`${library}-${at}`), `${at} of ${printed}`);
     });
 

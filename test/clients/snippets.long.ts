@@ -45,10 +45,7 @@ process.kill(process.pid, 'SIGTERM');`;
   const args = ['--disable-warning=ExperimentalWarning', 'handler.mjs'];
   const { stdout } = await promisify(execFile)(process.execPath, args, { cwd: runner.folder, timeout: 30_000 });
   assert.equal(stdout, '201\n500\n201\n');
-  assert.deepEqual(
-    runner.gateway.events.map(({ id }) => id),
-    ['shop-order-7', 'shop-order-8'],
-  );
+  assert.equal(runner.gateway.events.map(({ id }) => id).join(), 'shop-order-7,shop-order-8');
 });
 
 type SendOutbox = (connection: string, client: Client, batch?: number) => Promise<number>;
@@ -74,10 +71,7 @@ it("the outbox of the producers' page sends each event once and keeps refused ev
   assert.equal(counts[0] + counts[1], 25);
   assert.equal(gateway.events.length, 25);
   const rows = await server.query<{ id: string; refused: { code: string } }>(uri, 'SELECT id, refused FROM outbox');
-  assert.deepEqual(
-    rows.map(({ id, refused }) => [id, refused.code]),
-    [['shop-bad', 'INVALID_EVENT']],
-  );
+  assert.equal(rows.map(({ id, refused }) => `${id} ${refused.code}`).join(), 'shop-bad INVALID_EVENT');
 
   await put('shop-later');
   for (const refusals of [['unavailable', 'shed', 'unavailable'], [401], [403], ['PRODUCER_DISABLED']] as const) {
@@ -107,8 +101,5 @@ it("the first commands of the producers' page make a certificate, send an event 
 it("every example of the producers' page has the producer's name in its id", () => {
   const ids = [...PAGE.matchAll(/\\?"?\bid\\?"?: ?['"\\]+([^'"\\]+)/g)].map(([, id]) => id);
   assert.ok(ids.length >= 7, ids.join());
-  assert.deepEqual(
-    ids.filter((id) => !id?.startsWith('shop-')),
-    [],
-  );
+  for (const id of ids) assert.match(id ?? '', /^shop-/);
 });

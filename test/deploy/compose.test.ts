@@ -10,20 +10,16 @@ import { temporaryFolder } from '../support/scope.ts';
 import { SETTINGS } from '../../lib/process/settings.ts';
 import { alertRules, DEPLOY, deployFile } from './deploy-files.ts';
 
+interface Service {
+  readonly environment?: Readonly<Record<string, string>>;
+  readonly command?: readonly string[];
+  readonly volumes?: readonly string[];
+  readonly restart?: string;
+}
+
 interface Compose {
-  readonly services: Readonly<
-    Record<
-      string,
-      {
-        readonly environment?: Readonly<Record<string, string>>;
-        readonly command?: readonly string[];
-        readonly volumes?: readonly string[];
-        readonly restart?: string;
-        readonly ports?: readonly string[];
-      }
-    >
-  >;
-  readonly configs: Readonly<Record<string, { readonly content: string }>>;
+  readonly services: Readonly<Record<string, Service>>;
+  readonly configs: Readonly<Record<string, object>>;
 }
 
 const compose = parse(deployFile('compose.yaml'), { merge: true }) as Compose;

@@ -82,13 +82,8 @@ function run(
   );
 }
 
-interface Image {
-  readonly OCIv1: {
-    readonly config: Readonly<Record<'User' | 'StopSignal' | 'Entrypoint' | 'Cmd', unknown>> & {
-      readonly Labels: Readonly<Record<string, string>>;
-    };
-  };
-}
+type Labels = Readonly<Record<string, string>>;
+type Image = { readonly OCIv1: { readonly config: Readonly<Record<string, unknown>> & { readonly Labels: Labels } } };
 
 describe('the image', () => {
   it('runs as a user that cannot write to it, and lands events', { timeout: 240_000 }, async () => {
@@ -97,7 +92,7 @@ describe('the image', () => {
     makeImage();
     const { config } = (JSON.parse(build('inspect', '--type', 'image', 'localhost/ingest-gateway')) as Image).OCIv1;
     assert.deepEqual(
-      [config.User, config.StopSignal, config.Entrypoint, config.Cmd],
+      ['User', 'StopSignal', 'Entrypoint', 'Cmd'].map((name) => config[name]),
       ['65532:65532', 'SIGTERM', ['node'], ['ingest-gateway.js']],
     );
     assert.equal(config.Labels['org.opencontainers.image.version'], '1.2.3');

@@ -43,6 +43,17 @@ const { panels } = JSON.parse(deployFile('grafana/ingest.json')) as { panels: re
 export const boardPanels = panels.filter(({ type }) => type !== 'row');
 export const boardQueries = boardPanels.flatMap(({ targets = [] }) => targets.map(({ expr }) => expr));
 
+export const withoutBlocks = (page: string): string => page.replaceAll(/^ *```[^]*?^ *```$/gm, '');
+
+/** Returns the anchors of a page's chapters. */
+export const anchorsOf = (page: string): readonly string[] =>
+  [...withoutBlocks(page).matchAll(/^#+ (.+)$/gm)].map(([, title = '']) =>
+    title
+      .toLowerCase()
+      .replaceAll(/[^a-z0-9 -]/g, '')
+      .replaceAll(' ', '-'),
+  );
+
 /** Parses the documents in a YAML text as YAML 1.1, which Kubernetes reads. */
 export function documents(text: string): readonly Readonly<Record<string, unknown>>[] {
   return parseAllDocuments(text, { version: '1.1' }).map((document) => {

@@ -4,6 +4,7 @@
 // `make installed-test` runs it. It needs root, debootstrap, systemd-nspawn, and Debian's mirror.
 import assert from 'node:assert/strict';
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { before, describe, it } from 'node:test';
@@ -20,69 +21,58 @@ const blocksOf = (page: string): readonly string[] =>
     block.replaceAll(/(?<=[>:'])PASSWORD/g, 'secret'),
   );
 
-/** A Debian in a folder, whose first process is systemd. It shares the network of this machine. */
-class Machine {
-  readonly #root: string;
-  #leader = 0;
+type Machine = Awaited<ReturnType<typeof boot>>;
 
-  constructor(root: string) {
-    this.#root = root;
+/** Boots a Debian in a folder, whose first process is systemd. It shares the network of this machine. */
+async function boot(packages: string) {
+  const pristine = join(ROOT, '.ingest/debian');
+  if (!existsSync(join(pristine, 'usr/bin/systemctl'))) {
+    const included = '--include=systemd,systemd-sysv,dbus,procps,iproute2';
+    execFileSync(tool('debootstrap', 'debootstrap'), ['--variant=minbase', included, 'bookworm', pristine, MIRROR]);
   }
+  const root = join(temporaryFolder('installed-', '/var/tmp'), 'root');
+  execFileSync('cp', ['-a', pristine, root]);
+  writeFileSync(join(root, 'etc/apt/apt.conf.d/90yes'), 'APT::Get::Assume-Yes "true";\n');
+  const options = '--quiet --register=no --keep-unit --console=pipe --resolv-conf=copy-host --boot'.split(' ');
+  const folders = [`--bind=${packages}:/packages`, `--directory=${root}`];
+  const nspawn = spawn(tool('systemd-nspawn', 'systemd-container'), [...options, ...folders], { stdio: 'ignore' });
+  const ended = once(nspawn, 'exit');
+  let leader = 0;
 
-  static async boot(packages: string): Promise<Machine> {
-    const pristine = join(ROOT, '.ingest/debian');
-    if (!existsSync(join(pristine, 'usr/bin/systemctl'))) {
-      const packages = '--include=systemd,systemd-sysv,dbus,procps,iproute2';
-      execFileSync(tool('debootstrap', 'debootstrap'), ['--variant=minbase', packages, 'bookworm', pristine, MIRROR]);
-    }
-    const root = join(temporaryFolder('installed-', '/var/tmp'), 'root');
-    execFileSync('cp', ['-a', pristine, root]);
-    writeFileSync(join(root, 'etc/apt/apt.conf.d/90yes'), 'APT::Get::Assume-Yes "true";\n');
-    const machine = new Machine(root);
-    const options = ['--quiet', '--register=no', '--keep-unit', '--console=pipe', '--resolv-conf=copy-host'];
-    const nspawn = spawn(
-      tool('systemd-nspawn', 'systemd-container'),
-      [...options, `--bind=${packages}:/packages`, `--directory=${root}`, '--boot'],
-      { stdio: 'ignore' },
-    );
-    atEnd(async () => {
-      machine.sh('systemctl poweroff --force --force');
-      if (nspawn.exitCode === null) await new Promise((resolve) => nspawn.once('exit', resolve));
-    });
-    await eventually('systemd has booted', () => {
-      const ps = ['--no-headers', '-o', 'pid', '--ppid', String(nspawn.pid)];
-      machine.#leader = Number(spawnSync('ps', ps, { encoding: 'utf8' }).stdout);
-      return machine.#leader > 0 && /running|degraded/.test(machine.sh('systemctl is-system-running').text);
-    });
-    return machine;
-  }
-
-  path(path: string): string {
-    return join(this.#root, path);
-  }
-
-  sh(script: string, input = '', cwd = '/packages'): { readonly status: number | null; readonly text: string } {
+  function sh(
+    script: string,
+    input = '',
+    cwd = '/packages',
+  ): { readonly status: number | null; readonly text: string } {
     const env = ['env', '-i', 'PATH=/usr/sbin:/usr/bin:/sbin:/bin', 'HOME=/root'];
-    const shell = ['--target', String(this.#leader), '--all', '--', ...env, 'sh', '-ec', `cd ${cwd}; ${script}`];
+    const shell = ['--target', String(leader), '--all', '--', ...env, 'sh', '-ec', `cd ${cwd}; ${script}`];
     const { status, stdout, stderr } = spawnSync('nsenter', shell, { encoding: 'utf8', input, timeout: PATIENCE_MS });
     return { status, text: stdout + stderr };
   }
-
   /** Runs a script that must succeed. */
-  ok(script: string, input = '', cwd = '/packages'): string {
-    const { status, text } = this.sh(script, input, cwd);
+  function ok(script: string, input = '', cwd = '/packages'): string {
+    const { status, text } = sh(script, input, cwd);
     assert.equal(status, 0, `${script}\n${text}`);
     return text;
   }
-
   /** Runs a script until it prints this. People type more slowly than programs start. */
-  async prints(script: string, wanted: RegExp, cwd = '/root'): Promise<void> {
+  async function prints(script: string, wanted: RegExp, cwd = '/root'): Promise<void> {
     let text = '';
-    const found = (): boolean => wanted.test((text = this.sh(script, '', cwd).text));
+    const found = (): boolean => wanted.test((text = sh(script, '', cwd).text));
     await eventually(script, found, 60_000).catch(() =>
-      assert.fail(`${script}: ${text}\n${this.sh('journalctl -o cat -n 40').text}`),
+      assert.fail(`${script}: ${text}\n${sh('journalctl -o cat -n 40').text}`),
     );
   }
+  atEnd(async () => {
+    sh('systemctl poweroff --force --force');
+    await ended;
+  });
+  await eventually('systemd has booted', () => {
+    const ps = ['--no-headers', '-o', 'pid', '--ppid', String(nspawn.pid)];
+    leader = Number(spawnSync('ps', ps, { encoding: 'utf8' }).stdout);
+    return leader > 0 && /running|degraded/.test(sh('systemctl is-system-running').text);
+  });
+  return { path: (path: string) => join(root, path), sh, ok, prints };
 }
 
 /** Builds the package, and the same one with another version. */
@@ -119,7 +109,7 @@ describe('the package on an empty Debian', () => {
     async () => {
       const packages = debianPackages();
       older = packages.older;
-      machine = await Machine.boot(packages.folder);
+      machine = await boot(packages.folder);
     },
     { timeout: PATIENCE_MS },
   );

@@ -66,6 +66,8 @@ const all = [...objects, ...example];
 const named = (kind: string): readonly string[] =>
   objects.filter((object) => object.kind === kind).map(({ metadata }) => metadata.name);
 const deployments = objects.filter(({ kind }) => kind === 'Deployment') as unknown as readonly Deployment[];
+const deploymentOf = (name: string): Deployment =>
+  deployments.find(({ metadata }) => metadata.name === `ingest-${name}`) ?? assert.fail(name);
 const settings = ({ spec }: Deployment): Map<string, string> =>
   new Map(spec.template.spec.containers[0]?.env.map(({ name, value }) => [name, value]));
 
@@ -145,8 +147,7 @@ describe('the Kubernetes objects', () => {
   });
 
   it('limit connections to what the memory limit of a gateway holds', () => {
-    const gateway = deployments.find(({ metadata }) => metadata.name === 'ingest-gateway');
-    assert.ok(gateway !== undefined);
+    const gateway = deploymentOf('gateway');
     const { memory } = gateway.spec.template.spec.containers[0]?.resources.limits ?? {};
     const megabytes = Number(/^(\d+)Mi$/.exec(memory ?? '')?.[1]);
     const connections = Number(settings(gateway).get('INGEST_CONNECTIONS_MAX'));
@@ -166,10 +167,7 @@ describe('the Kubernetes objects', () => {
   });
 
   it('have the numbers, budgets, secrets and ports that the pages promise', () => {
-    const [gateway, consumer] = ['gateway', 'consumer'].map((name) =>
-      deployments.find(({ metadata }) => metadata.name === `ingest-${name}`),
-    );
-    assert.ok(consumer !== undefined && gateway !== undefined);
+    const [gateway, consumer] = [deploymentOf('gateway'), deploymentOf('consumer')];
     assert.deepEqual([gateway.spec.replicas, consumer.spec.replicas], [undefined, 3]);
     assert.equal(consumer.spec.strategy.rollingUpdate.maxSurge, 0, 'never one consumer more than wanted');
     const secretsOf = ({ spec }: Deployment): string[] =>

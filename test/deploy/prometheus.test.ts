@@ -45,14 +45,12 @@ describe('the alerts', () => {
     assert.equal(status, 0, text);
     const tests = TESTS.flatMap((file) => (parse(deployFile(file)) as RuleTests).tests);
     const names = [...new Set(alertRules.flatMap(({ alert }) => alert ?? []))];
-    const fired = tests.flatMap(({ alert_rule_test = [] }) =>
-      alert_rule_test.filter(({ exp_alerts }) => (exp_alerts ?? []).length > 0),
-    );
-    assert.deepEqual(
-      names.filter((name) => !fired.some(({ alertname }) => alertname === name)),
-      [],
-      'alerts that no test has seen firing',
-    );
+    const fired = tests.flatMap(({ alert_rule_test = [] }) => alert_rule_test.filter((one) => one.exp_alerts?.length));
+    for (const name of names)
+      assert.ok(
+        fired.some(({ alertname }) => alertname === name),
+        `no test fires ${name}`,
+      );
     const healthy = tests.find(({ name }) => name === 'healthy')?.alert_rule_test ?? [];
     assert.deepEqual(healthy.map(({ alertname }) => alertname).sort(), [...names].sort());
   });

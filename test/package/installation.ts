@@ -13,6 +13,8 @@ export interface Manifest {
   readonly bin: Readonly<Record<string, string>>;
   readonly dependencies: Readonly<Record<string, string>>;
   readonly devDependencies: Readonly<Record<string, string>>;
+  readonly peerDependencies?: object;
+  readonly engines: object;
 }
 
 export const ROOT_MANIFEST = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as Manifest;
@@ -58,16 +60,13 @@ export class Installation {
   }
 
   get files(): readonly string[] {
-    return readdirSync(this.root, { recursive: true, encoding: 'utf8' }).filter((path) =>
-      lstatSync(join(this.root, path)).isFile(),
-    );
+    const paths = readdirSync(this.root, { recursive: true, encoding: 'utf8' });
+    return paths.filter((path) => lstatSync(join(this.root, path)).isFile());
   }
 
   /** Disk usage in bytes, including dependencies. */
   get bytes(): number {
-    return readdirSync(this.folder, { recursive: true, encoding: 'utf8' }).reduce(
-      (sum, path) => sum + lstatSync(join(this.folder, path)).blocks * 512,
-      0,
-    );
+    const paths = readdirSync(this.folder, { recursive: true, encoding: 'utf8' });
+    return paths.reduce((sum, path) => sum + lstatSync(join(this.folder, path)).blocks * 512, 0);
   }
 }

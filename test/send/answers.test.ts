@@ -158,12 +158,8 @@ describe('the answer to an event', () => {
     assert.equal(await pauseMs(writes(page)), 300_000, 'of a proxy');
     const inAMinute = await after(`Retry-After: ${new Date(Date.now() + 60_000).toUTCString()}\r\n`);
     assert.ok(inAMinute > 55_000 && inAMinute <= 60_000, String(inAMinute));
-    for (const none of [
-      '',
-      'Retry-After: soon\r\n',
-      'Retry-After: -5\r\n',
-      'Retry-After: Thu, 01 Jan 1970 00:00:00 GMT\r\n',
-    ])
+    const past = 'Retry-After: Thu, 01 Jan 1970 00:00:00 GMT\r\n';
+    for (const none of ['', 'Retry-After: soon\r\n', 'Retry-After: -5\r\n', past])
       assert.ok((await after(none)) <= 100, none);
   });
 
@@ -171,10 +167,8 @@ describe('the answer to an event', () => {
     for (const status of [202, 400, 401, 408, 409, 429, 500, 503])
       for (const retryable of [true, false]) {
         const members = { id: 'e-1', status: 'shed', code: 'SOME_CODE', retryable, detail: 'taken' };
-        const more = 'Content-Type: application/json\r\n';
-        const result = await tried(
-          writes((seen) => (status === 202 ? http(202, members, more) : problem(seen, members, status))),
-        );
+        const answers = (seen: Seen): string => (status === 202 ? http(202, members) : problem(seen, members, status));
+        const result = await tried(writes(answers));
         assert.ok(result.kind === 'refused', JSON.stringify(result));
         const { code, answer } = result;
         assert.deepEqual([code, result.status, result.retryable, answer], ['SOME_CODE', status, retryable, members]);

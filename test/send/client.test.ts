@@ -8,15 +8,8 @@ import { createServer as createTlsServer, type TlsOptions } from 'node:tls';
 import { promisify } from 'node:util';
 import { afterEach, before, beforeEach, describe, it } from 'node:test';
 import { startFakeGateway, type FakeGateway, type NextAnswer } from '../../lib/send/fake-gateway.ts';
-import {
-  createClient,
-  sendEvents,
-  type EventInput,
-  type JournalOptions,
-  type Retry,
-  type SendEventsOptions,
-  type SendResult,
-} from '../../lib/send/client.ts';
+import { createClient, sendEvents } from '../../lib/send/client.ts';
+import type { EventInput, JournalOptions, Retry, SendEventsOptions, SendResult } from '../../lib/send/client.ts';
 import { Pki } from '../support/pki.ts';
 import { freePort } from '../support/free-port.ts';
 import { openLink } from '../support/link.ts';
@@ -135,8 +128,8 @@ describe('a client', () => {
     await Promise.all(events('new', 20).map((one) => second.send(one)));
     await second.close();
     assert.deepEqual(
-      resumed.map(({ kind, event: body }) => [kind, String(body)]),
-      [['accepted', JSON.stringify(event('kept'))]],
+      resumed.map(({ kind, event: body }) => `${kind} ${String(body)}`).join(),
+      `accepted ${JSON.stringify(event('kept'))}`,
     );
     assert.deepEqual(await kinds(sendEvents([], { url: gateway.url, journal })), []);
   });
@@ -251,12 +244,9 @@ describe('sendEvents', () => {
       yield event('c');
     }
     assert.deepEqual(await kinds(sendEvents(source(), { url: gateway.url })), Array(11).fill('accepted'));
-    const bodies = Array.from({ length: 9 }, (_, at) => `{"id":"${at}","type":"t"} `);
-    assert.deepEqual(gateway.events.map(({ body }) => body).toSorted(), [
-      ' {"id":"a","type":"t"}',
-      ...bodies,
-      '{"id":"c","type":"t"}',
-    ]);
+    const bytes = Array.from({ length: 9 }, (_, at) => `{"id":"${at}","type":"t"} `);
+    const bodies = gateway.events.map(({ body }) => body).toSorted();
+    assert.deepEqual(bodies, [' {"id":"a","type":"t"}', ...bytes, '{"id":"c","type":"t"}']);
   });
 
   it('refuses an event that cannot be serialized, sends the others, and keeps it out of the journal', async () => {
@@ -362,10 +352,7 @@ describe('sendEvents with a journal', () => {
     const resumed = ['a', 'b'].map((id) => `accepted ${JSON.stringify(event(id))}`);
     assert.deepEqual(results, [...resumed, 'accepted d']);
     assert.deepEqual(await kinds(sendEvents([], options)), []);
-    assert.deepEqual(
-      gateway.events.map(({ id }) => id),
-      ['a', 'b', 'd'],
-    );
+    assert.equal(gateway.events.map(({ id }) => id).join(), 'a,b,d');
   });
 
   it('keeps an event in the journal if the gateway refuses its producer, and no other refused event', async () => {

@@ -10,9 +10,19 @@ import { atEnd, eventually, temporaryFolder } from '../support/scope.ts';
 import { SYSTEM } from '../support/system.ts';
 
 const folder = temporaryFolder();
+/** Opens the journal in another process and puts one event, then one for each line of its input. Prints each outcome. */
+const HOLDER = `
+import { createInterface } from 'node:readline';
+const [{ Journal }, { SYSTEM }] = await Promise.all([import(process.argv[1]), import(process.argv[2])]);
+const journal = await Journal.open(process.argv[3], SYSTEM);
+const put = async (text) => console.log(await journal.put(Buffer.from(text)).then(() => 'put', String));
+await put('kept');
+for await (const line of createInterface({ input: process.stdin })) await put(line);
+`;
 function startHolder(path: string) {
-  const program = new URL('journal-holder.ts', import.meta.url).pathname;
-  const holder = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', program, path]);
+  const modules = ['../../lib/send/journal.ts', '../support/system.ts'].map((name) => import.meta.resolve(name));
+  const args = ['--disable-warning=ExperimentalWarning', '--input-type=module', '--eval', HOLDER, ...modules, path];
+  const holder = spawn(process.execPath, args);
   atEnd(() => void holder.kill('SIGKILL'));
   return holder;
 }
@@ -26,6 +36,11 @@ const descriptors = (path: string): string[] =>
 
 let files = 0;
 const newPath = (): string => join(folder, `journal-${(files += 1)}`);
+
+async function opened(): Promise<{ readonly path: string; readonly journal: Journal }> {
+  const path = newPath();
+  return { path, journal: await Journal.open(path, SYSTEM) };
+}
 
 async function resumed(journal: Journal): Promise<Entry[]> {
   const found: Entry[] = [];
@@ -42,8 +57,7 @@ async function leftIn(path: string): Promise<string[]> {
 
 describe('a journal', () => {
   it('returns unsettled events to the next process, in order and byte for byte', async () => {
-    const path = newPath();
-    const journal = await Journal.open(path, SYSTEM);
+    const { path, journal } = await opened();
     assert.deepEqual(await resumed(journal), []);
     const binary = Buffer.from([0x7b, 0xff, 0x0a, 0x7d]);
     const numbers = await Promise.all(['a', 'b\n', 'c'].map((text) => journal.put(Buffer.from(text))));
@@ -53,10 +67,8 @@ describe('a journal', () => {
     const next = await Journal.open(path, SYSTEM);
     const more = await next.put(Buffer.from('d'));
     const entries = await resumed(next);
-    assert.deepEqual(
-      entries.map(({ body }) => body),
-      [Buffer.from('b\n'), Buffer.from('c'), binary],
-    );
+    const bodies = entries.map(({ body }) => body);
+    assert.deepEqual(bodies, [Buffer.from('b\n'), Buffer.from('c'), binary]);
     next.settle(entries[1]?.number ?? 0);
     assert.ok(more > (entries.at(-1)?.number ?? 0), 'a new number');
     await next.close();
@@ -64,8 +76,7 @@ describe('a journal', () => {
   });
 
   it('contains an event when put has resolved, and a mark soon after settle', async () => {
-    const path = newPath();
-    const journal = await Journal.open(path, SYSTEM);
+    const { path, journal } = await opened();
     const number = await journal.put(Buffer.from('{"id":"1"}'));
     assert.equal(fs.readFileSync(path, 'utf8'), '{"put":1,"body":"{\\"id\\":\\"1\\"}"}\n');
     journal.settle(number);
@@ -121,8 +132,7 @@ describe('a journal', () => {
   });
 
   it('has one lock under all its names', async () => {
-    const path = newPath();
-    const journal = await Journal.open(path, SYSTEM);
+    const { path, journal } = await opened();
     fs.symlinkSync(path, `${path}.link`);
     await assert.rejects(Journal.open(`${path}.link`, SYSTEM), /another process has this journal open/);
     await journal.close();
@@ -135,8 +145,7 @@ describe('a journal', () => {
   });
 
   it('survives a heartbeat whose write fails', async () => {
-    const path = newPath();
-    const journal = await Journal.open(path, SYSTEM);
+    const { path, journal } = await opened();
     const beat = (): number => (JSON.parse(fs.readFileSync(`${path}.lock`, 'utf8')) as { beat: number }).beat;
     const [lock] = descriptors(`${path}.lock`);
     // The lowest free number is that of the lock file, so the heartbeat writes to a full device, and later to the lock.
@@ -184,8 +193,7 @@ describe('a journal', () => {
   });
 
   it('rejects put after its file was replaced, or after it was closed', async () => {
-    const path = newPath();
-    const journal = await Journal.open(path, SYSTEM);
+    const { path, journal } = await opened();
     await journal.put(Buffer.from('a'));
     fs.renameSync(path, `${path}.moved`);
     fs.writeFileSync(path, '');
@@ -203,8 +211,7 @@ describe('a journal', () => {
   });
 
   it('is rewritten with its unsettled events when it has 16 MiB of settled ones', async () => {
-    const path = newPath();
-    const journal = await Journal.open(path, SYSTEM);
+    const { path, journal } = await opened();
     await journal.put(Buffer.from('kept'));
     const body = Buffer.alloc(1024 * 1024, 'x');
     for (let at = 0; at < 40; at += 1) journal.settle(await journal.put(body));
@@ -220,8 +227,7 @@ describe('a journal', () => {
   process.on('SIGXFSZ', () => undefined);
 
   it('rejects put while the disk is full, and accepts events again afterwards', async () => {
-    const path = newPath();
-    const journal = await Journal.open(path, SYSTEM);
+    const { path, journal } = await opened();
     await journal.put(Buffer.from('a'));
     limitFiles(fs.statSync(path).size + 20);
     await Promise.all(['b', 'c'].map((body) => assert.rejects(journal.put(Buffer.from(body)), /EFBIG/)));

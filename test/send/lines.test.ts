@@ -34,10 +34,7 @@ describe('lines', () => {
 
   it('skips a byte order mark at the start, and no other', async () => {
     const found = await cut([Buffer.from('\ufeff{}\n"\ufeff"\n')]);
-    assert.deepEqual(
-      found.map(({ bytes }) => bytes.toString()),
-      ['{}', '"\ufeff"'],
-    );
+    assert.equal(found.map(({ bytes }) => bytes.toString()).join(), '{},"\ufeff"');
   });
 
   it('refuses a line of more than 64 MiB by its number', async () => {

@@ -20,10 +20,7 @@ async function send(
 }
 
 function triesOf(results: readonly Outcome[]): Map<string, number> {
-  assert.deepEqual(
-    results.filter(({ kind }) => kind !== 'accepted'),
-    [],
-  );
+  for (const { kind, event } of results) assert.equal(kind, 'accepted', event.id);
   return new Map(results.map(({ event, tries }) => [event.id, tries]));
 }
 

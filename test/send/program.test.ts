@@ -112,8 +112,7 @@ describe('ingest-send', () => {
     for (const { authorization } of arrivals) assert.equal(authorization, 'Bearer abc.def.ghi');
     const counts = { accepted: 40, 'of these duplicate': 16, 'of these differing': 8, refused: 0 };
     assert.deepEqual(figures(program), counts);
-    for (const line of [/^events\/s +\d+$/m, /^p50 ms +\d+\.\d$/m, /^p99 ms +\d+\.\d$/m])
-      assert.match(program.output, line);
+    assert.match(program.output, /^events\/s +\d+\np50 ms +\d+\.\d\np99 ms +\d+\.\d$/m);
     assert.equal(existsSync(path('ingest-send.refused')), false);
   });
 
@@ -167,11 +166,8 @@ describe('ingest-send', () => {
     held.splice(0).forEach((one, at) => (at === 0 ? one.destroy() : accepted(one)));
     assert.equal((await program.exited()).code, 130, program.output);
     assert.deepEqual(figures(program), { accepted: 11, refused: 0, interrupted: 1 });
-    assert.deepEqual(
-      readdirSync(pki.folder).filter((name) => name.startsWith('ingest-send.')),
-      [],
-      'a position or refused events',
-    );
+    // Neither a position nor refused events.
+    assert.ok(!readdirSync(pki.folder).some((name) => name.startsWith('ingest-send.')));
     answer = (response) => accepted(response, { duplicate: true });
     await ended(0, lines.join('\n'));
   });
@@ -213,10 +209,7 @@ describe('ingest-send', () => {
     }
     const first = readFileSync(path('some.ndjson.refused'), 'utf8');
     const rows = first.trim().split('\n').sort();
-    assert.deepEqual(
-      rows.map((row) => (JSON.parse(row) as { line: number }).line),
-      [2, 3],
-    );
+    assert.equal(rows.map((row) => (JSON.parse(row) as { line: number }).line).join(), '2,3');
     const named = await ended(2, '', '--refused', 'some.ndjson.refused', 'some.ndjson');
     assert.match(named.output, /some\.ndjson\.refused: it exists already/);
     assert.equal(readFileSync(path('some.ndjson.refused'), 'utf8'), first);
@@ -306,10 +299,7 @@ describe('ingest-send', () => {
     arrivals = [];
     answer = (response) => accepted(response);
     await ended(0, '', '--resend', 'linked.refused');
-    assert.deepEqual(
-      arrivals.map(({ body }) => body),
-      [event('waits')],
-    );
+    assert.equal(arrivals.map(({ body }) => body).join(), event('waits'));
   });
 
   it('exits with 2 for a wrong option, and names the mistake', async () => {
