@@ -118,8 +118,9 @@ describe('a baseline and git', () => {
     committed(cwd, 'baseline');
     const fixed = async (name: string) => {
       await writeFile(join(cwd, `${name}.js`), 'let x;\n');
-      await toollint(update, { cwd });
       git(cwd, 'commit', '-qam', `fix in ${name}`);
+      await toollint(update, { cwd });
+      git(cwd, 'commit', '-qam', `${name} in the baseline`);
     };
     git(cwd, 'checkout', '-qb', 'side');
     await fixed('b');
@@ -127,7 +128,9 @@ describe('a baseline and git', () => {
     await fixed('c');
     git(cwd, 'merge', '-q', '--no-edit', 'side');
     const findings = (text: string) => text.split('\n').filter((line) => !line.startsWith('{"baseline"'));
-    const merged = findings(await readFile(join(cwd, 'b.jsonl'), 'utf8'));
+    const both = await readFile(join(cwd, 'b.jsonl'), 'utf8');
+    assert.equal(both.match(/"baseline"/gu)?.length, 2, 'the first lines of both sides');
+    const merged = findings(both);
     const lines = findings(known);
     const left = lines.filter((line) => !/"path":"[bc]\.js"/u.test(line));
     assert.deepEqual(
@@ -138,7 +141,11 @@ describe('a baseline and git', () => {
       merged.filter((line) => !lines.includes(line)),
       [],
     );
-    assert.equal((await scanned(cwd, ['--baseline', 'b.jsonl'])).report.selection.baseline?.newIssues, 0);
+    await writeFile(join(cwd, 'a.js'), 'var x; // why\n');
+    const { report, stderr } = await scanned(cwd, ['--baseline', 'b.jsonl']);
+    assert.equal(report.selection.baseline?.newIssues, 0);
+    assert.doesNotMatch(stderr, /alone/u);
+    await writeFile(join(cwd, 'a.js'), 'var x;\n');
     await toollint(update, { cwd });
     assert.deepEqual(findings(await readFile(join(cwd, 'b.jsonl'), 'utf8')), left);
   });

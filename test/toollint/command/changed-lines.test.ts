@@ -2,7 +2,6 @@ import assert from 'node:assert/strict';
 import { readFile, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
-import type { Report } from '../../../lib/toollint/toollint.ts';
 import {
   committed,
   configText,
@@ -85,28 +84,6 @@ describe('a finding on a changed line', () => {
     assert.deepEqual(counts(report), [0, 3, 0]);
     assert.match(stderr, /found by their file alone/u);
     assert.doesNotMatch((await scanOf(cwd)).stderr, /alone/u);
-  });
-
-  it('stays known after a merge that kept the first lines of both sides', async (t) => {
-    const cwd = await withBaseline(t, { ...FILES, 'c.js': 'var c;\n', 'd.js': 'var d;\n' });
-    const fix = async (name: string) => {
-      await writeFile(join(cwd, name), 'let x;\n');
-      git(cwd, 'commit', '-qam', name);
-      await toollint(UPDATE, { cwd });
-      git(cwd, 'commit', '-qam', `${name} in the baseline`);
-    };
-    await writeFile(join(cwd, '.gitattributes'), 'b.jsonl merge=union\n');
-    committed(cwd, 'union');
-    git(cwd, 'checkout', '-qb', 'side');
-    await fix('c.js');
-    git(cwd, 'checkout', '-q', 'main');
-    await fix('d.js');
-    git(cwd, 'merge', '-q', '--no-edit', 'side');
-    assert.equal((await readFile(join(cwd, 'b.jsonl'), 'utf8')).match(/"baseline"/gu)?.length, 2);
-    await writeFile(join(cwd, 'a.js'), FILES['a.js'].replace('(one);', '(one); // why'));
-    const { report, stderr } = await scanOf(cwd);
-    assert.equal(report.selection.baseline?.newIssues, 0);
-    assert.doesNotMatch(stderr, /alone/u);
   });
 });
 
@@ -217,51 +194,5 @@ describe('explain', () => {
     assert.match((await explain('a.js:5')).stdout, / {2}new: .*in this file: 1 fixed, and not in the same part/u);
     const none = await explain('a.js:77');
     assert.deepEqual([none.code, none.stderr], [2, 'toollint: neither the findings nor b.jsonl have a.js:77\n']);
-  });
-});
-
-describe('an imported report', () => {
-  const sarif = (...lines: number[]) =>
-    JSON.stringify({
-      version: '2.1.0',
-      runs: [
-        {
-          tool: { driver: { name: 'ruff', version: '1.0.0' } },
-          results: lines.map((startLine) => ({
-            ruleId: 'E1',
-            level: 'error',
-            message: { text: 'm' },
-            locations: [
-              {
-                physicalLocation: {
-                  artifactLocation: { uri: 'a.py' },
-                  region: { startLine, startColumn: 1, endColumn: 4 },
-                },
-              },
-            ],
-          })),
-        },
-      ],
-    });
-
-  it('has a baseline, acceptances and a gate like a scan', async (t) => {
-    const cwd = await project(t, { 'a.py': 'one\ntwo\nthree\n' });
-    const run = async (lines: number[], ...args: string[]) =>
-      await toollint(['import', '--from', 'sarif', '-', ...args], { cwd, stdin: sarif(...lines) });
-    const baseline = ['--baseline', 'b.jsonl'];
-    assert.equal((await run([1, 2])).code, 0, 'a conversion');
-    assert.equal((await run([1, 2], ...baseline, '--update-baseline')).code, 0);
-    const known = await run([1, 2], ...baseline, '--gate', 'new-code');
-    assert.deepEqual([known.code, counts(JSON.parse(known.stdout) as Report)], [0, [0, 2, 0]]);
-    const more = await run([1, 2, 3], ...baseline, '--gate', 'new-code');
-    assert.deepEqual([more.code, counts(JSON.parse(more.stdout) as Report)], [1, [1, 2, 0]]);
-    const accept = ['--update-baseline', '--accept', 'E1', '--reason', 'r'];
-    assert.equal((await run([1, 2, 3], ...baseline, ...accept)).code, 0);
-    await writeFile(join(cwd, 'a.py'), 'one\ntwo # x\nthree\n');
-    assert.deepEqual(counts(JSON.parse((await run([1, 2, 3], ...baseline)).stdout) as Report), [0, 3, 0]);
-    const fewer = JSON.parse((await run([1], ...baseline, '--update-baseline')).stdout) as Report;
-    assert.deepEqual(fewer.selection.baseline, { newIssues: 0, unchanged: 1, fixed: 0, notVerifiable: 2 });
-    assert.equal((await readFile(join(cwd, 'b.jsonl'), 'utf8')).trim().split('\n').length, 2);
-    assert.match((await run([1], '--accept', 'E1')).stderr, /--accept needs --update-baseline/u);
   });
 });

@@ -3,7 +3,7 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import type { Report } from '../../../lib/toollint/toollint.ts';
-import { configText, pathsIn, project, rulesIn, scanned, toollint, writeJson } from '../support/verbs.ts';
+import { pathsIn, project, scanned, toollint, writeJson } from '../support/verbs.ts';
 import { assertSound, sampleFinding, sampleReport } from '../support/samples.ts';
 
 const reportIn = async (path: string) => JSON.parse(await readFile(path, 'utf8')) as Report;
@@ -23,33 +23,6 @@ describe('--path-prefix', () => {
     assert.deepEqual(again.report.selection.baseline, { newIssues: 1, unchanged: 0, fixed: 1 });
     for (const bad of ['../x', '/x', 'a//b'])
       assert.equal((await toollint(['scan', '--path-prefix', bad], { cwd })).code, 2);
-  });
-});
-
-describe('the configuration and the outputs of a scan', () => {
-  it("--config and -c replace the folder's own configuration", async (t) => {
-    const cwd = await project(t, {
-      'a.js': 'var a;\ndebugger;\n',
-      'ci/other.config.mjs': configText(`{ 'no-debugger': 'error' }`),
-    });
-    for (const [args, rule] of [
-      [[], 'no-var'],
-      [['--config', 'ci/other.config.mjs'], 'no-debugger'],
-      [['-c', join(cwd, 'ci/other.config.mjs')], 'no-debugger'],
-    ] as const) {
-      const { report } = await scanned(cwd, ['a.js', ...args]);
-      assert.deepEqual(rulesIn(report), [rule]);
-    }
-  });
-
-  it('--color never removes colors from a terminal, and --color always adds them to a pipe', async (t) => {
-    const cwd = await project(t, { 'a.js': 'var a;\n' });
-    const shown = async (terminal: number | undefined, ...args: string[]) => {
-      const options = { cwd, ...(terminal === undefined ? {} : { terminal }) };
-      return (await toollint(['scan', '--format', 'pretty', ...args], options)).stdout.includes('\u001b[31m');
-    };
-    assert.deepEqual([await shown(80), await shown(80, '--color', 'never')], [true, false]);
-    assert.deepEqual([await shown(undefined), await shown(undefined, '--color', 'always')], [false, true]);
   });
 });
 

@@ -6,6 +6,7 @@ import { describe, it } from 'node:test';
 import { stripVTControlCharacters } from 'node:util';
 import { Ajv } from 'ajv';
 import formats from 'ajv-formats';
+import type { Log, Run } from 'sarif';
 import { SaxesParser } from 'saxes';
 import {
   convert,
@@ -14,7 +15,7 @@ import {
   type Format,
   type Report,
 } from '../../../lib/toollint/toollint.ts';
-import { projectFinding, sampleFinding, sampleReport } from '../support/samples.ts';
+import { incompleteReport, noFilesReport, projectFinding, sampleFinding, sampleReport } from '../support/samples.ts';
 
 const require = createRequire(import.meta.url);
 
@@ -31,21 +32,13 @@ async function converted(report: Report, format: Format, options?: ConvertOption
   return text;
 }
 
-const noFiles = sampleReport([], (report) => {
-  report.execution = { status: 'no-files', diagnostics: [{ kind: 'no-files', message: 'none' }] };
-  report.summary.totalFiles = 0;
-});
-const incomplete = (findings: Finding[] = []) =>
-  sampleReport(findings, (report) => {
-    report.execution = {
-      status: 'incomplete',
-      diagnostics: [
-        { kind: 'parse-error', message: 'Unexpected <token> ]]> & "more"', relativePath: 'src/a b#%é.ts' },
-        { kind: 'rule-error', message: 'it threw', ruleId: 'no-console', relativePath: 'src/b.ts' },
-        { kind: 'rule-error', message: 'everywhere', ruleId: 'no-var' },
-      ],
-    };
-  });
+const noFiles = noFilesReport();
+const DIAGNOSTICS: Report['execution']['diagnostics'] = [
+  { kind: 'parse-error', message: 'Unexpected <token> ]]> & "more"', relativePath: 'src/a b#%é.ts' },
+  { kind: 'rule-error', message: 'it threw', ruleId: 'no-console', relativePath: 'src/b.ts' },
+  { kind: 'rule-error', message: 'everywhere', ruleId: 'no-var' },
+];
+const incomplete = (findings: Finding[] = []) => incompleteReport(DIAGNOSTICS, findings);
 const NASTY = [
   'a|b `c` **d** <script>alert(1)</script>',
   '</details> @everyone [x](javascript:alert(1))',
@@ -86,26 +79,11 @@ describe('SARIF', () => {
   const { $schema, id, ...schema } = JSON.parse(readFileSync(schemaFile, 'utf8')) as Record<string, unknown>;
   assert.deepEqual([$schema, typeof id], ['http://json-schema.org/draft-04/schema#', 'string']);
   const check = ajv.compile(schema);
-  interface Log {
-    runs: {
-      results: {
-        baselineState?: string;
-        partialFingerprints: Record<string, string>;
-        level: string;
-        locations?: { physicalLocation: { artifactLocation: { uri: string }; region?: object } }[];
-        ruleIndex: number;
-      }[];
-      columnKind: string;
-      tool: { driver: { rules: { id: string; name?: string; properties?: { tags: string[] } }[] } };
-      invocations: { executionSuccessful: boolean; toolExecutionNotifications: object[] }[];
-    }[];
-  }
   const run = async (report: Report, options?: ConvertOptions) => {
     const log = JSON.parse(await converted(report, 'sarif', options)) as Log;
     assert.equal(check(log), true, JSON.stringify(check.errors?.slice(0, 3)));
-    const [first] = log.runs;
-    assert.ok(first !== undefined);
-    return first;
+    const [{ results = [], columnKind, tool, invocations = [] }] = log.runs as [Run];
+    return { results, columnKind, rules: tool.driver.rules ?? [], invocations };
   };
 
   for (const [name, report] of samples) {
@@ -113,12 +91,12 @@ describe('SARIF', () => {
       const { results, invocations } = await run(report);
       assert.equal(results.length, report.findings.length);
       assert.equal(invocations[0]?.executionSuccessful, report.execution.status === 'complete');
-      assert.equal(invocations[0].toolExecutionNotifications.length, report.execution.diagnostics.length);
+      assert.equal(invocations[0].toolExecutionNotifications?.length, report.execution.diagnostics.length);
     });
   }
 
   it('encodes each segment of a path, counts columns in UTF-16 units, and names each finding once', async () => {
-    const { results, columnKind, tool } = await run(
+    const { results, columnKind, rules } = await run(
       sampleReport([
         sampleFinding({ path: 'a b/#%é😀.ts' }),
         sampleFinding({ path: 'a b/#%é😀.ts', line: 4 }),
@@ -128,21 +106,19 @@ describe('SARIF', () => {
     );
     assert.equal(columnKind, 'utf16CodeUnits');
     assert.equal(
-      results[0]?.locations?.[0]?.physicalLocation.artifactLocation.uri,
+      results[0]?.locations?.[0]?.physicalLocation?.artifactLocation?.uri,
       'a%20b/%23%25%C3%A9%F0%9F%98%80.ts',
     );
+    const placeOf = (index: number) => results[index]?.locations?.[0]?.physicalLocation;
+    assert.equal(placeOf(2)?.artifactLocation?.uri, placeOf(0)?.artifactLocation?.uri);
+    assert.deepEqual(placeOf(3)?.region, { startLine: 1 });
+    assert.equal(new Set(results.map(({ partialFingerprints }) => partialFingerprints?.['toolLint/v1'])).size, 4);
     assert.equal(
-      results[2]?.locations?.[0]?.physicalLocation.artifactLocation.uri,
-      results[0]?.locations?.[0]?.physicalLocation.artifactLocation.uri,
-    );
-    assert.deepEqual(results[3]?.locations?.[0]?.physicalLocation.region, { startLine: 1 });
-    assert.equal(new Set(results.map(({ partialFingerprints }) => partialFingerprints['toolLint/v1'])).size, 4);
-    assert.equal(
-      results[1]?.partialFingerprints['toolLint/v1'],
+      results[1]?.partialFingerprints?.['toolLint/v1'],
       `${sampleFinding({ path: 'a b/#%é😀.ts' }).fingerprint}:2`,
     );
     assert.deepEqual(
-      results.map(({ ruleIndex }) => tool.driver.rules[ruleIndex]?.id),
+      results.map(({ ruleIndex = -1 }) => rules[ruleIndex]?.id),
       ['no-console', 'no-console', 'TL-README', 'no-console'],
     );
   });
@@ -156,15 +132,26 @@ describe('SARIF', () => {
     };
     const standardIds = Array.from({ length: 25 }, (_, index) => `CWE-${index}`);
     const findings = Object.keys(names).map((ruleId) => ({ ...sampleFinding({ ruleId }), standardIds }));
-    const { rules } = (await run(sampleReport(findings))).tool.driver;
+    const { rules } = await run(sampleReport(findings));
     assert.deepEqual(Object.fromEntries(rules.map(({ id, name }) => [id, name])), names);
-    assert.deepEqual(new Set(rules.map(({ properties }) => properties?.tags.length)), new Set([20]));
+    assert.deepEqual(new Set(rules.map(({ properties }) => properties?.tags?.length)), new Set([20]));
   });
 });
 
 describe('GitLab', () => {
+  interface Issue {
+    fingerprint: string;
+    severity: string;
+    location: { path: string; lines: { begin: number } };
+  }
+  const issuesOf = async (report: Report) => {
+    const issues = JSON.parse(await converted(report, 'gitlab')) as Issue[];
+    assert.equal(new Set(issues.map(({ fingerprint }) => fingerprint)).size, issues.length);
+    return issues;
+  };
+
   it('has an empty array for a report without findings', async () => {
-    assert.deepEqual(JSON.parse(await converted(sampleReport([]), 'gitlab')), []);
+    assert.deepEqual(await issuesOf(sampleReport([])), []);
   });
 
   it('has a unique fingerprint and a place for each issue', async () => {
@@ -175,62 +162,41 @@ describe('GitLab', () => {
       sampleFinding({ ruleId: 'PARSE-ERROR', severity: 'error' }),
       ...many.findings.slice(0, 2000),
     ]);
-    const issues = JSON.parse(await converted(report, 'gitlab')) as {
-      fingerprint: string;
-      severity: string;
-      location: { path: string; lines: { begin: number } };
-    }[];
+    const issues = await issuesOf(report);
     assert.equal(issues.length, report.findings.length);
-    assert.equal(new Set(issues.map(({ fingerprint }) => fingerprint)).size, issues.length);
     assert.deepEqual(
-      issues.slice(0, 4).map(({ severity, location }) => [severity, location.path, location.lines.begin]),
-      [
-        ['info', '.', 1],
-        ['info', '.', 1],
-        ['major', 'src/app.ts', 1],
-        ['blocker', 'src/app.ts', 3],
-      ],
+      issues.slice(0, 4).map(({ severity, location }) => `${severity} ${location.path} ${location.lines.begin}`),
+      ['info . 1', 'info . 1', 'major src/app.ts 1', 'blocker src/app.ts 3'],
     );
     assert.equal(issues[0]?.fingerprint, projectFinding().fingerprint);
     assert.match(issues[1]?.fingerprint ?? '', /^[0-9a-f]{64}$/u);
   });
 
   it('has a blocker for each diagnostic, so that an incomplete run is not a clean one', async () => {
-    const issues = JSON.parse(await converted(incomplete(), 'gitlab')) as {
-      fingerprint: string;
-      severity: string;
-      location: { path: string };
-    }[];
+    const issues = await issuesOf(incomplete());
     const blockers = issues.filter(({ severity }) => severity === 'blocker');
-    assert.equal(blockers.length, incomplete().execution.diagnostics.length);
-    assert.equal(new Set(issues.map(({ fingerprint }) => fingerprint)).size, issues.length);
+    assert.equal(blockers.length, DIAGNOSTICS.length);
     assert.ok(issues.every(({ fingerprint }) => /^[0-9a-f]{64}$/u.test(fingerprint)));
   });
 });
 
 describe('JUnit', () => {
-  interface Parsed {
-    suites: Record<string, string>[];
-    cases: string[];
-    errors: number;
-    failures: number;
-    root: Record<string, string>;
-  }
-  const parsed = (text: string): Parsed => {
-    const result: Parsed = { suites: [], cases: [], errors: 0, failures: 0, root: {} };
+  const parsed = (text: string) => {
+    const result = { suites: [] as Record<string, string>[], cases: 0, errors: 0, failures: 0 };
+    let root: Record<string, string> = {};
     const parser = new SaxesParser();
     parser.on('error', (error) => assert.fail(error.message));
     parser.on('opentag', ({ name, attributes }) => {
-      if (name === 'testsuites') result.root = attributes;
+      if (name === 'testsuites') root = attributes;
       if (name === 'testsuite') result.suites.push(attributes);
-      if (name === 'testcase') result.cases.push((attributes as Record<string, string>)['name'] ?? '');
+      if (name === 'testcase') result.cases += 1;
       if (name === 'error') result.errors += 1;
       if (name === 'failure') result.failures += 1;
     });
     parser.write(text).close();
     assert.deepEqual(
-      [Number(result.root['tests']), Number(result.root['failures']), Number(result.root['errors'])],
-      [result.cases.length, result.failures, result.errors],
+      ['tests', 'failures', 'errors'].map((name) => Number(root[name])),
+      [result.cases, result.failures, result.errors],
     );
     return result;
   };
@@ -240,7 +206,7 @@ describe('JUnit', () => {
       const { suites, cases } = parsed(await converted(report, 'junit'));
       assert.equal(
         suites.reduce((sum, suite) => sum + Number(suite['tests']), 0),
-        cases.length,
+        cases,
       );
       assert.equal(new Set(suites.map((suite) => suite['name'])).size, suites.length);
     });
@@ -250,7 +216,7 @@ describe('JUnit', () => {
     assert.equal(parsed(await converted(incomplete(), 'junit')).errors, 3);
     assert.equal(parsed(await converted(noFiles, 'junit')).errors, 1);
     const empty = parsed(await converted(sampleReport([]), 'junit'));
-    assert.deepEqual([empty.cases.length, empty.errors, empty.failures], [1, 0, 0]);
+    assert.deepEqual([empty.cases, empty.errors, empty.failures], [1, 0, 0]);
   });
 });
 
@@ -276,20 +242,37 @@ describe('Markdown', () => {
       Array.from({ length: 100 }, (_, index) => sampleFinding({ line: index + 1, message: '<&>'.repeat(500) })),
     );
     assert.ok(Buffer.byteLength(await converted(long, 'markdown')) <= 65_536);
-    const failures = sampleReport(
-      [],
-      (r) =>
-        (r.execution = {
-          status: 'incomplete',
-          diagnostics: Array.from({ length: 5000 }, (_, index) => ({
-            kind: 'parse-error' as const,
-            message: 'x'.repeat(500),
-            relativePath: `${index}.ts`,
-          })),
-        }),
-    );
+    const failure = { kind: 'parse-error', message: 'x'.repeat(500) } as const;
+    const diagnostics = Array.from({ length: 5000 }, (_, index) => ({ ...failure, relativePath: `${index}.ts` }));
+    const failures = incompleteReport(diagnostics);
     failures.summary.totalFiles = 5000;
     assert.ok(Buffer.byteLength(await converted(failures, 'markdown')) <= 65_536);
+  });
+});
+
+describe('the HTML report', () => {
+  it('escapes every text of the document, and links to http and https only', async () => {
+    const hostile = '"><script>alert(1)</script>\u001b[31m';
+    const finding = {
+      ...sampleFinding({ ruleId: hostile, message: hostile, path: `${hostile}.ts` }),
+      docsUrl: 'javascript:alert(1)',
+    };
+    const html = await converted(sampleReport([{ ...finding, codeSnippet: hostile, suggestion: hostile }]), 'html');
+    assert.equal(html.split('<script>').length, 2, 'the only script is its own');
+    assert.doesNotMatch(html, /href="javascript/);
+    assert.ok(!html.includes('\u001b'));
+    assert.ok(html.includes('&quot;&gt;&lt;script&gt;alert(1)&lt;/script&gt;'));
+  });
+
+  it('marks the flagged text in its snippet, and links a finding to its line', async () => {
+    const finding = {
+      ...sampleFinding({ path: 'src/b c.ts', line: 3 }),
+      codeSnippet: 'if (a == b) {',
+      flaggedText: '==',
+    };
+    const html = await converted(sampleReport([finding]), 'html', { links: 'https://h/' });
+    assert.ok(html.includes('<pre>if (a <mark>==</mark> b) {</pre>'));
+    assert.ok(html.includes('href="https://h/src/b%20c.ts#L3"'));
   });
 });
 
@@ -313,11 +296,12 @@ describe('the GitHub commands', () => {
 describe('a file that does not parse', () => {
   it('appears once in every format', async () => {
     const finding = sampleFinding({ ruleId: 'PARSE-ERROR', severity: 'error', path: 'a.ts', message: 'found a' });
-    const broken = sampleReport([finding], (r) => {
-      const diagnostics = ['a', 'b'].map((name) => ({ message: `told ${name}`, relativePath: `${name}.ts` }));
-      const kind = 'parse-error';
-      r.execution = { status: 'incomplete', diagnostics: diagnostics.map((one) => ({ kind, ...one })) };
+    const told = (name: string) => ({
+      kind: 'parse-error' as const,
+      message: `told ${name}`,
+      relativePath: `${name}.ts`,
     });
+    const broken = incompleteReport([told('a'), told('b')], [finding]);
     for (const format of ['github', 'gitlab', 'junit', 'sarif', 'markdown', 'pretty'] as const) {
       const text = await converted(broken, format);
       const shown = ['found a', 'told a', 'told b'].map((message) => text.includes(message));

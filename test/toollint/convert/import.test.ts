@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
-import { rm, symlink, writeFile } from 'node:fs/promises';
+import { readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { convert, importReports, memorySource, type Report, validate } from '../../../lib/toollint/toollint.ts';
-import { git, project, toollint } from '../support/verbs.ts';
+import { counts, git, project, toollint } from '../support/verbs.ts';
 import { sampleFinding, sampleReport } from '../support/samples.ts';
 
 const FIXTURES = new URL('fixtures/', import.meta.url);
@@ -273,36 +273,13 @@ describe('the import of SARIF', () => {
   });
 
   it('treats null as an absent member wherever it is optional', () => {
-    const physicalLocation = {
-      artifactLocation: { uri: 'a.c', uriBaseId: 'B', index: 0 },
-      region: { startLine: 1, startColumn: 1, snippet: { text: 's' } },
-    };
-    const whole = {
-      version: '2.1.0',
-      runs: [
-        {
-          tool: { driver: { name: 'l', version: '1', rules: [{ id: 'r', helpUri: 'https://h', properties: {} }] } },
-          artifacts: [{ location: { uri: 'a.c' } }],
-          invocations: [{ executionSuccessful: true, toolExecutionNotifications: [{ message: { text: 'x' } }] }],
-          ...{ originalUriBaseIds: { B: { uri: 'b/' } }, columnKind: 'utf16CodeUnits' },
-          results: [
-            {
-              ...{
-                ruleId: 'r',
-                ruleIndex: 0,
-                level: 'error',
-                kind: 'fail',
-                suppressions: [],
-                fixes: [],
-                properties: {},
-              },
-              message: { text: 'm', arguments: [] },
-              locations: [{ physicalLocation }],
-            },
-          ],
-        },
-      ],
-    };
+    const whole = JSON.parse(fixture('ruff.sarif')) as { runs: object[] };
+    Object.assign(whole.runs[0] ?? {}, {
+      artifacts: [{ location: { uri: 'a.c' } }],
+      invocations: [{ executionSuccessful: true, toolExecutionNotifications: [{ message: { text: 'x' } }] }],
+      originalUriBaseIds: { B: { uri: 'b/' } },
+    });
+    const { length } = imported(JSON.stringify(whole)).findings;
     const REQUIRED = new Set(['version', 'tool', 'driver', 'name', 'id']);
     const check = (owner: object) => {
       for (const [name, value] of Object.entries(owner) as [string, unknown][]) {
@@ -310,7 +287,7 @@ describe('the import of SARIF', () => {
         if (REQUIRED.has(name) || Array.isArray(owner)) continue;
         Object.assign(owner, { [name]: null });
         const { findings } = imported(JSON.stringify(whole));
-        assert.equal(findings.length, name === 'results' || name === 'runs' ? 0 : 1, name);
+        assert.equal(findings.length, name === 'results' || name === 'runs' ? 0 : length, name);
         Object.assign(owner, { [name]: value });
       }
     };
@@ -463,5 +440,29 @@ describe('the import of SARIF', () => {
       imported(sarif([result(at('a.c', { startLine: 1, snippet }))]), root).findings[0]?.codeSnippet,
       'in the log',
     );
+  });
+
+  it('has a baseline, acceptances and a gate like a scan', async (t) => {
+    const cwd = await project(t, { 'a.py': 'one\ntwo\nthree\n' });
+    const region = (startLine: number) => ({ startLine, startColumn: 1, endColumn: 4 });
+    const found = (line: number) => ({ ...result(at('a.py', region(line))), ruleId: 'E1', level: 'error' });
+    const logOf = (lines: number[]) => sarif(lines.map(found));
+    const run = async (lines: number[], ...args: string[]) =>
+      await toollint(['import', '--from', 'sarif', '-', ...args], { cwd, stdin: logOf(lines) });
+    const baseline = ['--baseline', 'b.jsonl'];
+    assert.equal((await run([1, 2])).code, 0, 'a conversion');
+    assert.equal((await run([1, 2], ...baseline, '--update-baseline')).code, 0);
+    const known = await run([1, 2], ...baseline, '--gate', 'new-code');
+    assert.deepEqual([known.code, counts(JSON.parse(known.stdout) as Report)], [0, [0, 2, 0]]);
+    const more = await run([1, 2, 3], ...baseline, '--gate', 'new-code');
+    assert.deepEqual([more.code, counts(JSON.parse(more.stdout) as Report)], [1, [1, 2, 0]]);
+    const accept = ['--update-baseline', '--accept', 'E1', '--reason', 'r'];
+    assert.equal((await run([1, 2, 3], ...baseline, ...accept)).code, 0);
+    await writeFile(join(cwd, 'a.py'), 'one\ntwo # x\nthree\n');
+    assert.deepEqual(counts(JSON.parse((await run([1, 2, 3], ...baseline)).stdout) as Report), [0, 3, 0]);
+    const fewer = JSON.parse((await run([1], ...baseline, '--update-baseline')).stdout) as Report;
+    assert.deepEqual(fewer.selection.baseline, { newIssues: 0, unchanged: 1, fixed: 0, notVerifiable: 2 });
+    assert.equal((await readFile(join(cwd, 'b.jsonl'), 'utf8')).trim().split('\n').length, 2);
+    assert.match((await run([1], '--accept', 'E1')).stderr, /--accept needs --update-baseline/u);
   });
 });

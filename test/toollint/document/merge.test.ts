@@ -3,7 +3,7 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { memorySource, mergeReports, type Report, validate } from '../../../lib/toollint/toollint.ts';
-import { sampleFinding, sampleReport } from '../support/samples.ts';
+import { noFilesReport, sampleFinding, sampleReport } from '../support/samples.ts';
 import { project, toollint } from '../support/verbs.ts';
 
 describe('merging reports', () => {
@@ -62,10 +62,7 @@ describe('merging reports', () => {
         diagnostics: [{ kind: 'parse-error', message: 'x', relativePath: 'a.ts' }],
       };
     });
-    const none = sampleReport([], (r) => {
-      r.execution = { status: 'no-files', diagnostics: [{ kind: 'no-files', message: 'none' }] };
-      r.summary.totalFiles = 0;
-    });
+    const none = noFilesReport();
     assert.deepEqual(merged(shard('b.ts', [1]), broken, broken).execution, broken.execution);
     assert.equal(merged(none, shard('b.ts', [1])).execution.status, 'complete');
     assert.equal(merged(none, none).execution.status, 'no-files');

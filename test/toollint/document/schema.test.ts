@@ -6,77 +6,48 @@ import { memorySource, isReport, validate } from '../../../lib/toollint/toollint
 import { schemaText } from '../../../lib/toollint/command/documents.ts';
 import { fullReport } from '../support/samples.ts';
 
-type Kind = 'string' | 'number' | 'count' | 'boolean' | 'strings' | 'object' | 'array' | 'ordinal';
-interface Member {
-  pointer: string;
-  kind: Kind;
-  optional?: true;
-  nullable?: true;
-  values?: unknown[];
-  wrong?: unknown[];
-}
+/** The members of the specification by their kind: '?' marks an optional one, '|' one that may be null. */
+const KINDS = {
+  string: `/tool/name /tool/version /execution/status /execution/diagnostics/0/kind /execution/diagnostics/0/message
+    /execution/diagnostics/0/ruleId? /execution/diagnostics/0/relativePath? /scan/target/kind /scan/target/path
+    /scan/timestamp /scan/profile| /gate/status /gate/name? /gate/message? /findings/0/ruleId /findings/0/severity
+    /findings/0/message /findings/0/fingerprint /findings/0/fingerprintVersion /findings/0/location/scope
+    /findings/0/location/path? /findings/0/suggestion? /findings/0/codeSnippet? /findings/0/category?
+    /findings/0/issueType? /findings/0/docsUrl?`,
+  number: '/schemaVersion /scan/durationMs',
+  count: `/selection/baseline/newIssues /selection/baseline/unchanged /selection/baseline/fixed /summary/totalFiles
+    /summary/totalIssues /summary/parseErrors /summary/ruleErrors /summary/bySeverity/error /summary/bySeverity/warning
+    /summary/bySeverity/info`,
+  boolean: '/scan/scopeKnown /selection/quiet',
+  strings: '/scan/enabledRuleIds /scan/include /scan/exclude /findings/0/standardIds',
+  object: `/tool /execution /scan /selection /gate /summary /scan/target| /selection/baseline? /summary/bySeverity
+    /findings/0/location`,
+  array: '/findings /execution/diagnostics',
+  ordinal: '/findings/0/occurrence /findings/0/location/line? /findings/0/location/column?',
+};
+type Kind = keyof typeof KINDS;
 
-const MEMBERS: Member[] = [
-  { pointer: '/schemaVersion', kind: 'number', wrong: ['1', true, 2, 1.5, 0] },
-  { pointer: '/tool', kind: 'object' },
-  { pointer: '/execution', kind: 'object' },
-  { pointer: '/scan', kind: 'object' },
-  { pointer: '/selection', kind: 'object' },
-  { pointer: '/gate', kind: 'object' },
-  { pointer: '/summary', kind: 'object' },
-  { pointer: '/findings', kind: 'array' },
-  { pointer: '/tool/name', kind: 'string' },
-  { pointer: '/tool/version', kind: 'string' },
-  { pointer: '/execution/status', kind: 'string', wrong: ['Complete', 'done', ''] },
-  { pointer: '/execution/diagnostics', kind: 'array' },
-  { pointer: '/execution/diagnostics/0/kind', kind: 'string', wrong: ['warning', ''] },
-  { pointer: '/execution/diagnostics/0/message', kind: 'string' },
-  { pointer: '/execution/diagnostics/0/ruleId', kind: 'string', optional: true },
-  { pointer: '/execution/diagnostics/0/relativePath', kind: 'string', optional: true },
-  { pointer: '/scan/scopeKnown', kind: 'boolean' },
-  { pointer: '/scan/target', kind: 'object', nullable: true },
-  { pointer: '/scan/target/kind', kind: 'string', wrong: ['dir', 'folder'] },
-  { pointer: '/scan/target/path', kind: 'string' },
-  { pointer: '/scan/timestamp', kind: 'string', values: ['', 'yesterday'] },
-  { pointer: '/scan/durationMs', kind: 'number', values: [0, -0, 0.25], wrong: [-1, -0.001] },
-  { pointer: '/scan/profile', kind: 'string', nullable: true },
-  { pointer: '/scan/enabledRuleIds', kind: 'strings' },
-  { pointer: '/scan/include', kind: 'strings' },
-  { pointer: '/scan/exclude', kind: 'strings' },
-  { pointer: '/selection/quiet', kind: 'boolean' },
-  { pointer: '/selection/baseline', kind: 'object', optional: true },
-  { pointer: '/selection/baseline/newIssues', kind: 'count' },
-  { pointer: '/selection/baseline/unchanged', kind: 'count' },
-  { pointer: '/selection/baseline/fixed', kind: 'count' },
-  { pointer: '/gate/status', kind: 'string', wrong: ['ok', 'PASSED'] },
-  { pointer: '/gate/name', kind: 'string', optional: true },
-  { pointer: '/gate/message', kind: 'string', optional: true },
-  { pointer: '/summary/totalFiles', kind: 'count' },
-  { pointer: '/summary/totalIssues', kind: 'count' },
-  { pointer: '/summary/parseErrors', kind: 'count' },
-  { pointer: '/summary/ruleErrors', kind: 'count' },
-  { pointer: '/summary/bySeverity', kind: 'object' },
-  { pointer: '/summary/bySeverity/error', kind: 'count' },
-  { pointer: '/summary/bySeverity/warning', kind: 'count' },
-  { pointer: '/summary/bySeverity/info', kind: 'count' },
-  { pointer: '/findings/0/ruleId', kind: 'string' },
-  { pointer: '/findings/0/severity', kind: 'string', wrong: ['fatal', 'Error'] },
-  { pointer: '/findings/0/message', kind: 'string' },
-  { pointer: '/findings/0/fingerprint', kind: 'string' },
-  { pointer: '/findings/0/fingerprintVersion', kind: 'string', wrong: ['toolLint/v2', 'muleLint/v1', ''] },
-  { pointer: '/findings/0/occurrence', kind: 'ordinal' },
-  { pointer: '/findings/0/location', kind: 'object' },
-  { pointer: '/findings/0/location/scope', kind: 'string', wrong: ['folder', 'Project'] },
-  { pointer: '/findings/0/location/path', kind: 'string', optional: true },
-  { pointer: '/findings/0/location/line', kind: 'ordinal', optional: true },
-  { pointer: '/findings/0/location/column', kind: 'ordinal', optional: true },
-  { pointer: '/findings/0/suggestion', kind: 'string', optional: true },
-  { pointer: '/findings/0/codeSnippet', kind: 'string', optional: true },
-  { pointer: '/findings/0/category', kind: 'string', optional: true },
-  { pointer: '/findings/0/issueType', kind: 'string', optional: true },
-  { pointer: '/findings/0/standardIds', kind: 'strings' },
-  { pointer: '/findings/0/docsUrl', kind: 'string', optional: true },
-];
+/** More values of single members. */
+const WRONG_VALUES: Record<string, unknown[]> = {
+  '/schemaVersion': ['1', true, 2, 1.5, 0],
+  '/execution/status': ['Complete', 'done', ''],
+  '/execution/diagnostics/0/kind': ['warning', ''],
+  '/scan/target/kind': ['dir', 'folder'],
+  '/scan/durationMs': [-1, -0.001],
+  '/gate/status': ['ok', 'PASSED'],
+  '/findings/0/severity': ['fatal', 'Error'],
+  '/findings/0/fingerprintVersion': ['toolLint/v2', 'muleLint/v1', ''],
+  '/findings/0/location/scope': ['folder', 'Project'],
+};
+const VALUES: Record<string, unknown[]> = { '/scan/timestamp': ['', 'yesterday'], '/scan/durationMs': [0, -0, 0.25] };
+
+const MEMBERS = (Object.entries(KINDS) as [Kind, string][]).flatMap(([kind, list]) =>
+  list.split(/\s+/u).map((text) => {
+    const pointer = text.replace(/[?|]$/u, '');
+    const [wrong = [], values = []] = [WRONG_VALUES[pointer], VALUES[pointer]];
+    return { pointer, kind, optional: text.endsWith('?'), nullable: text.endsWith('|'), wrong, values };
+  }),
+);
 
 const WRONG: Record<Kind, unknown[]> = {
   string: [1, true, {}, []],
@@ -116,21 +87,19 @@ const isAt = (found: string[], pointer: string) =>
   found.length > 0 && found.every((other) => other === pointer || other.startsWith(`${pointer}/`));
 
 describe('the schema of a report', () => {
-  for (const member of MEMBERS) {
-    const { pointer, optional, nullable, values = [], wrong = [] } = member;
-
-    it(`${optional === true ? 'allows' : 'names'} ${pointer} when it is missing`, () => {
+  for (const { pointer, kind, optional, nullable, values, wrong } of MEMBERS) {
+    it(`${optional ? 'allows' : 'names'} ${pointer} when it is missing`, () => {
       const found = schemaPointers(without(pointer));
-      assert.deepEqual(found, optional === true ? [] : [pointer]);
+      assert.deepEqual(found, optional ? [] : [pointer]);
     });
 
-    it(`${nullable === true ? 'allows' : 'names'} ${pointer} when it is null`, () => {
+    it(`${nullable ? 'allows' : 'names'} ${pointer} when it is null`, () => {
       const found = schemaPointers(having(pointer, null));
-      assert.deepEqual(found, nullable === true ? [] : [pointer]);
+      assert.deepEqual(found, nullable ? [] : [pointer]);
     });
 
     it(`names ${pointer} for every value that is none`, () => {
-      for (const value of [...WRONG[member.kind], ...wrong]) {
+      for (const value of [...WRONG[kind], ...wrong]) {
         const report = having(pointer, value);
         const found = schemaPointers(report);
         assert.ok(isAt(found, pointer), `${JSON.stringify(value)} gave ${JSON.stringify(found)}`);
@@ -167,7 +136,7 @@ describe('the published JSON Schema', () => {
   it('accepts and refuses the same documents as the validator', () => {
     const check = new Ajv2020({ strict: true, allErrors: true }).compile(JSON.parse(schemaText()) as object);
     assert.equal(check(fullReport()), true);
-    for (const { pointer, kind, wrong = [], values = [] } of MEMBERS) {
+    for (const { pointer, kind, wrong, values } of MEMBERS) {
       for (const report of [
         without(pointer),
         ...[null, ...WRONG[kind], ...wrong, ...values].map((value) => having(pointer, value)),

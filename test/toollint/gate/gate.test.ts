@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it, type TestContext } from 'node:test';
 import { chosenGate, ReportFailure, type Report } from '../../../lib/toollint/toollint.ts';
-import { sampleFinding, sampleReport } from '../support/samples.ts';
+import { incompleteReport, noFilesReport, sampleFinding, sampleReport } from '../support/samples.ts';
 import { project, scanned, toollint, writeJson } from '../support/verbs.ts';
 
 const warning = sampleFinding({ line: 1 });
@@ -67,25 +67,15 @@ describe('a gate', () => {
   });
 
   it('fails an incomplete analysis and one without files', async (t) => {
-    const incomplete = sampleReport([], (r) => {
-      const diagnostics = ['a.ts', 'b.ts'].map((path) => ({
-        kind: 'parse-error' as const,
-        message: 'x',
-        relativePath: path,
-      }));
-      r.execution = { status: 'incomplete', diagnostics };
-    });
+    const unparsed = (relativePath: string) => ({ kind: 'parse-error' as const, message: 'x', relativePath });
+    const incomplete = incompleteReport([unparsed('a.ts'), unparsed('b.ts')]);
     assert.deepEqual(await gated(t, incomplete, '--max-errors', '1', '--exit-zero'), {
       code: 3,
       gate: { status: 'failed', name: 'cli', message: 'analysis incomplete: 2 parse errors' },
     });
-    const none = sampleReport([], (r) => {
-      r.execution = { status: 'no-files', diagnostics: [{ kind: 'no-files', message: 'none' }] };
-      r.summary.totalFiles = 0;
-    });
     const codes = [];
     for (const flag of ['--exit-zero', '--allow-no-files'])
-      codes.push((await gated(t, none, '--gate', 'strict', flag)).code);
+      codes.push((await gated(t, noFilesReport(), '--gate', 'strict', flag)).code);
     assert.deepEqual(codes, [4, 0]);
   });
 

@@ -19,17 +19,9 @@ describe('a scan against a baseline', () => {
     assert.deepEqual(counts((await scanned(cwd, ['--baseline', 'base.json'])).report), [0, 2, 2]);
   });
 
-  it('distinguishes a fixed finding from a disabled rule, an ignored file and a broken file', async (t) => {
+  it('distinguishes a fixed finding from one in a file that does not parse or has another name', async (t) => {
     const cwd = await project(t, SOURCES);
     await toollint(['scan', '-o', 'base.json'], { cwd });
-    const config = (text: string) => writeConfig(join(cwd, 'eslint.config.mjs'), text);
-    await config(configText(`{ 'no-console': 'warn' }`));
-    assert.deepEqual(counts((await scanned(cwd, ['--baseline', 'base.json'])).report), [0, 1, 0]);
-    await config(
-      `${configText(`{ 'no-console': 'warn', 'no-var': 'error' }`).trimEnd().replace(/\];$/u, `, { ignores: ['lib/'] }];`)}\n`,
-    );
-    assert.deepEqual(counts((await scanned(cwd, ['--baseline', 'base.json'])).report), [0, 3, 0]);
-    await config(configText(`{ 'no-console': 'warn', 'no-var': 'error' }`));
     await writeFile(join(cwd, 'src/a.js'), 'let = ;\n');
     const { report, code } = await scanned(cwd, ['--baseline', 'base.json']);
     assert.deepEqual([code, counts(report), rulesIn(report)], [3, [1, 2, 0], ['PARSE-ERROR']]);
@@ -46,10 +38,8 @@ describe('a scan against a baseline', () => {
       'b.js': 'two;\n',
     });
     await toollint(['scan', '-o', 'base.json', '--ext', 'js'], { cwd });
-    await writeFile(
-      join(cwd, 'eslint.config.mjs'),
-      configText(`{ 'own/mark': 1 }`, plugin(`if (node.name === 'one') throw new Error('x');`)),
-    );
+    const throwing = plugin(`if (node.name === 'one') throw new Error('x');`);
+    await writeConfig(join(cwd, 'eslint.config.mjs'), configText(`{ 'own/mark': 1 }`, throwing));
     await writeFile(join(cwd, 'b.js'), ';\n');
     const { report } = await scanned(cwd, ['--baseline', 'base.json', '--ext', 'js']);
     assert.deepEqual([report.execution.status, counts(report)], ['incomplete', [0, 0, 1]]);

@@ -55,7 +55,10 @@ export function projectFinding(message = 'Missing README with # sections'): Find
 const NO_COUNTS = { totalIssues: 0, parseErrors: 0, ruleErrors: 0 };
 
 /** Returns a complete, valid report with the given findings, numbered in that order. */
-export function sampleReport(findings: readonly Finding[], change: (report: Report) => void = () => undefined): Report {
+export function sampleReport(
+  findings: readonly Finding[],
+  change: (report: Report) => unknown = () => undefined,
+): Report {
   const report: Report = {
     schemaVersion: 1,
     tool: { name: 'toollint', version: '1.0.0' },
@@ -93,6 +96,17 @@ export function recounted(report: Report): Report {
   report.summary.parseErrors = kinds.filter((kind) => kind === 'parse-error').length;
   report.summary.ruleErrors = kinds.filter((kind) => kind === 'rule-error').length;
   return report;
+}
+
+export function noFilesReport(): Report {
+  return sampleReport([], (report) => {
+    report.execution = { status: 'no-files', diagnostics: [{ kind: 'no-files', message: 'none' }] };
+    report.summary.totalFiles = 0;
+  });
+}
+
+export function incompleteReport(diagnostics: Report['execution']['diagnostics'], findings: Finding[] = []): Report {
+  return sampleReport(findings, (report) => (report.execution = { status: 'incomplete', diagnostics }));
 }
 
 /** Returns a valid report with every optional member. */
