@@ -44,13 +44,8 @@ describe('an updated baseline', () => {
     );
     const at = async (day: string) =>
       counts((await scanned(cwd, ['--baseline', 'b.jsonl', '--timestamp', `${day}T12:00:00Z`])).report);
-    assert.deepEqual(
-      [await at('2026-12-31'), await at('2027-01-01')],
-      [
-        [1, 1, 0],
-        [2, 0, 0],
-      ],
-    );
+    assert.deepEqual(await at('2026-12-31'), [1, 1, 0]);
+    assert.deepEqual(await at('2027-01-01'), [2, 0, 0]);
     // An expired acceptance remains in the file until its finding is gone or accepted again.
     await toollint([...update, '--timestamp', '2027-01-01T00:00:00Z'], { cwd });
     assert.equal((await linesIn(join(cwd, 'b.jsonl'))).length, 1);

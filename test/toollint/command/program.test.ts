@@ -5,6 +5,7 @@ import { chmodSync, closeSync, mkdirSync, openSync, readdirSync, statSync, symli
 import { readFile, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { Writable } from 'node:stream';
 import { describe, it, type TestContext } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { VALIDATE_OPTIONS } from '../../../lib/toollint/command/documents.ts';
@@ -81,6 +82,26 @@ describe('the program', () => {
     assert.deepEqual([file.code, file.stderr], [2, 'toollint: cannot write /dev/full: ENOSPC\n']);
   });
 
+  it('exits with 141 and no message if the reader of standard output closed it', async () => {
+    for (const code of ['EPIPE', 'ERR_STREAM_DESTROYED']) {
+      const stdout = new Writable({ write: (_, __, done) => done(Object.assign(new Error('no'), { code })) });
+      stdout.on('error', () => undefined);
+      assert.deepEqual(await toollint(['schema'], { stdout }), { code: 141, stdout: '', stderr: '' }, code);
+    }
+  });
+
+  it('exits with 130 and no message after an interrupt, and reports its own bugs', async () => {
+    const signal = AbortSignal.abort();
+    const silent = { code: 130, stdout: '', stderr: '' };
+    assert.deepEqual(await toollint(['convert', '-', '--to', 'sarif'], { signal }), silent);
+    const revision = () => {
+      throw new Error('no revision');
+    };
+    const { code, stderr } = await toollint(['--version'], { revision });
+    assert.deepEqual([code, stderr], [2, 'toollint: internal error: no revision\n']);
+    assert.deepEqual(await toollint(['--version'], { revision, signal }), silent);
+  });
+
   it('has a help text for every verb and flag', async () => {
     const tables = {
       scan: SCAN_OPTIONS,
@@ -133,6 +154,8 @@ describe('the program', () => {
     const stdin = JSON.stringify(sampleReport([sampleFinding()]));
     assert.deepEqual((await toollint(['validate', '-'], { stdin })).stdout, '-: schema valid, consistency valid\n');
     assert.match((await toollint(['convert', '-', '--to', 'github'], { stdin })).stdout, /^::warning /u);
+    const control = JSON.stringify(sampleReport([sampleFinding({ message: 'a\u009bb' })]));
+    assert.ok((await toollint(['convert', '-', '--to', 'report'], { stdin: control })).stdout.includes('a\\u009bb'));
   });
 
   it('reads a file named ./- as a file', async (t) => {
@@ -201,12 +224,12 @@ describe('the program', () => {
 describe('the process', () => {
   it('writes the same bytes in any locale and time zone', { tags: ['long'] }, async (t) => {
     const cwd = await project(t, { 'İ.js': 'var a;\n', 'i.js': 'var b;\n', 'I.js': 'var b;\n' });
-    const runs = await Promise.all(
-      [
-        { LC_ALL: 'C', TZ: 'UTC' },
-        { LC_ALL: 'tr_TR.UTF-8', LANG: 'tr_TR', TZ: 'Asia/Tokyo' },
-      ].map((env) => finished(start(t, ['scan', '--deterministic'], { cwd, env }))),
-    );
+    const locales = [
+      { LC_ALL: 'C', TZ: 'UTC' },
+      { LC_ALL: 'tr_TR.UTF-8', LANG: 'tr_TR', TZ: 'Asia/Tokyo' },
+    ];
+    const run = (env: Record<string, string>) => finished(start(t, ['scan', '--deterministic'], { cwd, env }));
+    const runs = await Promise.all(locales.map(run));
     assert.equal(runs[0]?.code, 1);
     assert.equal(runs[0].stdout, runs[1]?.stdout);
   });

@@ -50,19 +50,12 @@ describe('the page', () => {
     const cwd = await branch(t, TYPED);
     const page = codeUnder('In a GitHub workflow', 'yaml');
     assert.deepEqual((await createLinter())(page, '.github/workflows/lint.yml'), []);
-    const workflow = parse(page) as {
-      on: string;
-      permissions: Record<string, string>;
-      jobs: {
-        toollint: { 'runs-on': string; steps: { run?: string; uses?: string; with?: Record<string, unknown> }[] };
-      };
-    };
+    type Step = { run?: string; uses?: string; with?: Record<string, unknown> };
+    const workflow = parse(page) as { jobs: { toollint: { steps: Step[] } } };
     const { steps } = workflow.jobs.toollint;
     for (const step of steps) assert.equal((step.run === undefined) !== (step.uses === undefined), true);
-    const commands = commandsIn(
-      steps.map(({ run = '' }) => run),
-      { '${{ github.base_ref }}': 'main' },
-    );
+    const runs = steps.map(({ run = '' }) => run);
+    const commands = commandsIn(runs, { '${{ github.base_ref }}': 'main' });
     const env = { GITHUB_SERVER_URL: 'https://github.com', GITHUB_REPOSITORY: 'o/r', GITHUB_SHA: 'abc' };
     const codes: number[] = [];
     for (const args of commands) codes.push((await toollint(args, { cwd, env })).code);
@@ -112,11 +105,8 @@ describe('the page', () => {
     await rm(join(cwd, 'toollint-baseline.jsonl'));
     const codes: number[] = [];
     const [, example = ''] = /^```sh\n([^]*?)^```$/mu.exec(PAGE) ?? [];
-    for (const args of commandsIn(
-      example.split('\n').map((line) => line.split(' #')[0]?.trim() ?? ''),
-      {},
-    ))
-      codes.push((await toollint(args, { cwd })).code);
+    const lines = example.split('\n').map((line) => line.split(' #')[0]?.trim() ?? '');
+    for (const args of commandsIn(lines, {})) codes.push((await toollint(args, { cwd })).code);
     assert.deepEqual(codes, [1, 0, 0]);
   });
 });

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { project, rulesIn, scanned, toollint } from '../support/verbs.ts';
+import { sampleFinding, sampleReport } from '../support/samples.ts';
+import { project, rulesIn, scanned, toollint, writeJson } from '../support/verbs.ts';
 
 const UPDATE = ['scan', '--baseline', 'b.jsonl', '--update-baseline'];
 const REFUSED: readonly (readonly string[])[] = [
@@ -71,5 +72,26 @@ describe('the verbs', () => {
     assert.deepEqual(rulesIn(report), ['no-var']);
     assert.equal(report.gate.message, 'warnings 1 > 0 (fail)');
     assert.equal(code, 1);
+  });
+
+  it('list errors first in markdown, github and a SARIF log with --max-results', async (t) => {
+    const cwd = await project(t, {});
+    const findings = Array.from({ length: 50 }, (_, index) =>
+      sampleFinding({ line: index + 1, severity: index === 49 ? 'error' : 'warning' }),
+    );
+    await writeJson(cwd, 'r.json', sampleReport(findings));
+    const { stdout } = await toollint(['convert', 'r.json', '--to', 'markdown'], { cwd });
+    assert.match(stdout, /\| --- \|\n\| error \|/u);
+    assert.match((await toollint(['convert', 'r.json', '--to', 'github'], { cwd })).stdout, /^::error .*line=50/u);
+    for (const [limit, written] of [
+      [1, 1],
+      [2, 2],
+      [51, 50],
+    ] as const) {
+      const sarif = await toollint(['convert', 'r.json', '--to', 'sarif', '--max-results', String(limit)], { cwd });
+      const { results } = (JSON.parse(sarif.stdout) as { runs: [{ results: { level: string }[] }] }).runs[0];
+      assert.deepEqual([results.length, results.at(-1)?.level], [written, 'error']);
+      assert.equal(sarif.stderr.includes(`${limit} of 50 results are written`), limit < 50);
+    }
   });
 });

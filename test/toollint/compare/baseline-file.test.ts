@@ -25,14 +25,14 @@ describe('the text of a baseline file', () => {
     assert.equal(head, HEAD);
     assert.equal(lines.pop(), '');
     assert.deepEqual(
-      lines.map((line) => Object.values(JSON.parse(line) as Record<string, unknown>).slice(0, 4)),
-      [
-        ['a.ts', 'no-console', 'warning', 'Unexpected console statement.'],
-        ['b.ts', 'no-console', 'warning', 'has # lines'],
-        ['c.ts', 'no-console', 'warning', 'Unexpected console statement.'],
-        ['TL-README', 'info', 'Missing README with # sections', projectFinding().fingerprint.slice(0, 32)],
-      ],
+      lines.map((line) =>
+        Object.values(JSON.parse(line) as object)
+          .slice(0, 2)
+          .join(' '),
+      ),
+      ['a.ts no-console', 'b.ts no-console', 'c.ts no-console', 'TL-README info'],
     );
+    assert.match(lines[1] ?? '', /"has # lines"/u);
     const moved = entries.map((entry) => ({
       ...entry,
       finding: { ...entry.finding, location: { ...entry.finding.location, line: 77, column: 9 }, codeSnippet: 'x' },
@@ -77,14 +77,12 @@ describe('the text of a baseline file', () => {
       [`{"baseline":"toollint/2"}\n`, /line 1: expected the format toollint\/1, found "toollint\/2"/u],
       [`{"baseline":\n`, /line 1: not a JSON object/u],
       [`${HEAD}\n<<<<<<< HEAD\n${line}\n`, /line 2: not a JSON object/u],
-      [`${HEAD}\n${line}\n\n`, /line 3: not a JSON object/u],
       [`${HEAD}\n${changed({ path: '../x' })}\n`, /line 2: no report path/u],
       [`${HEAD}\n${changed({ ruleId: 1 })}\n`, /line 2: no rule id/u],
       [`${HEAD}\n${changed({ severity: 'fatal' })}\n`, /line 2: no severity/u],
       [`${HEAD}\n${changed({ message: null })}\n`, /line 2: no message/u],
       [`${HEAD}\n${changed({ content: undefined })}\n`, /line 2: no fingerprint/u],
       [`${HEAD}\n${changed({ accepted: {} })}\n`, /line 2: an acceptance without a reason/u],
-      [`${HEAD}\n${changed({ accepted: { reason: '' } })}\n`, /line 2: an acceptance without a reason/u],
       [`${HEAD}\n${changed({ accepted: null })}\n`, /line 2: an acceptance without a reason/u],
       [`${HEAD}\n${changed({ accepted: { reason: 'x', until: 'soon' } })}\n`, /line 2: an acceptance until no day/u],
     ] as const)

@@ -80,18 +80,13 @@ describe('a baseline', () => {
 
   it('that lists errors only is compared with errors only', async (t) => {
     const folder = await project(t, {});
-    const base = await writeJson(
-      folder,
-      'quiet-base.json',
-      sampleReport([c], (report) => (report.selection.quiet = true)),
-    );
+    const quiet = sampleReport([c], (report) => (report.selection.quiet = true));
+    const base = await writeJson(folder, 'quiet-base.json', quiet);
     const current = await writeJson(folder, 'full.json', sampleReport([a, b, c]));
     assert.equal((await toollint(['compare', base, current])).code, 2);
     const { code, stdout } = await toollint(['compare', '--quiet', base, current]);
     assert.equal(code, 0);
-    assert.deepEqual((JSON.parse(stdout) as Report).selection, {
-      quiet: true,
-      baseline: { newIssues: 0, unchanged: 1, fixed: 0 },
-    });
+    const selection = { quiet: true, baseline: { newIssues: 0, unchanged: 1, fixed: 0 } };
+    assert.deepEqual((JSON.parse(stdout) as Report).selection, selection);
   });
 });

@@ -4,8 +4,8 @@ import { renamed, type BaselineEntry } from '../../../lib/toollint/compare/basel
 import { doubtsIn } from '../../../lib/toollint/compare/comparison.ts';
 import { matchFindings } from '../../../lib/toollint/compare/finding-match.ts';
 import type { Hunk, SourceChanges } from '../../../lib/toollint/compare/source-changes.ts';
-import { anchorOf, placeHalf } from '../../../lib/toollint/document/fingerprint.ts';
-import type { Finding, Report } from '../../../lib/toollint/document/report-schema.ts';
+import { anchorOf } from '../../../lib/toollint/document/fingerprint.ts';
+import type { Diagnostic, Finding, Report } from '../../../lib/toollint/document/report-schema.ts';
 import { projectFinding, sampleFinding, sampleReport } from '../support/samples.ts';
 
 const entriesOf = (...findings: Finding[]) => findings.map((finding): BaselineEntry => ({ finding }));
@@ -24,38 +24,32 @@ function matched(before: Finding[], now: readonly Finding[], changes?: SourceCha
 const at = (line: number, column = 1, text = 'x') => sampleFinding({ line, column, text });
 
 describe('matching', () => {
-  it('pairs findings at the same place first, in any order', () => {
+  const PAIRED: readonly (readonly [
+    name: string,
+    before: Finding[],
+    now: Finding[],
+    news: number[],
+    missing: number[],
+  ])[] = [
     // The old finding at line 9 is still there, so the one at line 5 moved to line 6, and the one at line 12 is new.
-    assert.deepEqual(matched([at(5), at(9)], [at(12), at(9), at(6)]), {
-      counts: [1, 2, 0],
-      news: [0],
-      missing: [],
+    ['the same place first', [at(5), at(9)], [at(12), at(9), at(6)], [0], []],
+    ['the same column first', [at(3, 1), at(3, 9)], [at(3, 9)], [], [0]],
+    ['the same column first, in any order', [at(3, 9), at(3, 1)], [at(3, 9)], [], [1]],
+    ['the same line first', [at(1, 23)], [at(12, 3), at(1, 23)], [0], []],
+    ['each old finding once', [at(3)], [at(3), at(3)], [1], []],
+    ['one of two equal findings', [at(3), at(3)], [at(3)], [], [1]],
+    ['two equal findings', [at(3), at(3)], [at(3), at(3)], [], []],
+    ['the nearest lines', [at(9), at(1), at(5)], [at(4), at(8)], [], [1]],
+    ['the nearest column', [at(5, 30), at(5, 10)], [at(6, 1)], [], [0]],
+    ['the nearest of two new lines', [at(10)], [at(21), at(11)], [0], []],
+    ['the nearest of two new columns', [at(10)], [at(11, 9), at(11, 2)], [0], []],
+    ['no edited line without git', [at(3)], [at(3, 1, 'edited')], [0], [0]],
+  ];
+  for (const [name, before, now, news, missing] of PAIRED)
+    it(`pairs ${name}`, () => {
+      const found = matched(before, now);
+      assert.deepEqual([found.news, found.missing], [news, missing]);
     });
-    assert.deepEqual(matched([at(3, 1), at(3, 9)], [at(3, 9)]), { counts: [0, 1, 1], news: [], missing: [0] });
-    assert.deepEqual(matched([at(3, 9), at(3, 1)], [at(3, 9)]), { counts: [0, 1, 1], news: [], missing: [1] });
-    assert.deepEqual(matched([at(1, 23)], [at(12, 3), at(1, 23)]), { counts: [1, 1, 0], news: [0], missing: [] });
-  });
-
-  it('uses each old finding once', () => {
-    assert.deepEqual(matched([at(3)], [at(3), at(3)]), { counts: [1, 1, 0], news: [1], missing: [] });
-    assert.deepEqual(matched([at(3), at(3)], [at(3)]).counts, [0, 1, 1]);
-    assert.deepEqual(matched([at(3), at(3)], [at(3), at(3)]), { counts: [0, 2, 0], news: [], missing: [] });
-  });
-
-  it('pairs moved findings with the nearest in lines and columns', () => {
-    assert.deepEqual(matched([at(9), at(1), at(5)], [at(4), at(8)]), {
-      counts: [0, 2, 1],
-      news: [],
-      missing: [1],
-    });
-    assert.deepEqual(matched([at(5, 30), at(5, 10)], [at(6, 1)]), { counts: [0, 1, 1], news: [], missing: [0] });
-    assert.deepEqual(matched([at(10)], [at(21), at(11)]), { counts: [1, 1, 0], news: [0], missing: [] });
-    assert.deepEqual(matched([at(10)], [at(11, 9), at(11, 2)]), { counts: [1, 1, 0], news: [0], missing: [] });
-  });
-
-  it('calls an edited line one new and one fixed if git is not asked', () => {
-    assert.deepEqual(matched([at(3)], [at(3, 1, 'edited')]), { counts: [1, 0, 1], news: [0], missing: [0] });
-  });
 
   it('knows a finding if only a number in the message changed', () => {
     const counting = (count: number, text: string, line: number, path = 'src/app.ts') =>
@@ -251,12 +245,7 @@ describe('a missing finding', () => {
 
   it('is not fixed if its rule failed in the file or at an unknown place', () => {
     const threw = (ruleId?: string, relativePath?: string) =>
-      diagnosed({
-        kind: 'rule-error',
-        message: 'x',
-        ...(ruleId === undefined ? {} : { ruleId }),
-        ...(relativePath === undefined ? {} : { relativePath }),
-      });
+      diagnosed(JSON.parse(JSON.stringify({ kind: 'rule-error', message: 'x', ruleId, relativePath })) as Diagnostic);
     assert.equal(claimed(threw('no-console', 'src/a/app.ts')), false);
     assert.equal(claimed(threw('no-console')), false);
     assert.equal(claimed(threw(undefined, 'src/a/app.ts')), false);
@@ -272,18 +261,14 @@ describe('the place of a finding', () => {
   it('follows its file to a new path', () => {
     const finding = sampleFinding({ path: 'old.ts' });
     const renames = new Map([['old.ts', 'new.ts']]);
-    const moved = renamed(finding, renames);
-    assert.deepEqual(moved, sampleFinding({ path: 'new.ts' }));
-    assert.equal(moved.fingerprint.slice(32), placeHalf('file', 'new.ts'));
-    assert.equal(renamed(sampleFinding({ path: 'other.ts' }), renames).location.path, 'other.ts');
-    const foreign = { ...finding, fingerprint: 'abc' };
-    assert.deepEqual(renamed(foreign, renames), { ...foreign, location: { ...finding.location, path: 'new.ts' } });
-    const long = { ...finding, fingerprint: `x${finding.fingerprint}` };
-    assert.equal(renamed(long, renames).fingerprint, long.fingerprint);
-    const other = { ...finding, fingerprint: 'f'.repeat(64) };
-    assert.equal(renamed(other, renames).fingerprint, other.fingerprint);
+    assert.deepEqual(renamed(finding, renames), sampleFinding({ path: 'new.ts' }));
+    // A fingerprint of another recipe stays as it is.
+    for (const fingerprint of ['abc', `x${finding.fingerprint}`, 'f'.repeat(64)]) {
+      const moved = renamed({ ...finding, fingerprint }, renames);
+      assert.deepEqual([moved.fingerprint, moved.location.path], [fingerprint, 'new.ts']);
+    }
     const project = { ...projectFinding(), location: { scope: 'project' as const, path: 'old.ts' } };
-    assert.deepEqual(renamed(project, renames), project);
-    assert.deepEqual(renamed(projectFinding(), renames), projectFinding());
+    for (const other of [sampleFinding({ path: 'other.ts' }), project, projectFinding()])
+      assert.equal(renamed(other, renames), other);
   });
 });

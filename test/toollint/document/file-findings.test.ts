@@ -60,27 +60,16 @@ describe('a finding', () => {
     assert.deepEqual(locationOf({ line: 9999 }), { ...file, line: 9999, column: 1 });
     assert.deepEqual(locationOf({ endLine: 2 }), { ...file, line: 1, column: 1 });
     assert.deepEqual(locationOf({ endLine: 2, endColumn: 0 }), { ...file, line: 1, column: 1 });
-    assert.deepEqual(locationOf({ endLine: 2, endColumn: 3 }), {
-      ...file,
-      line: 1,
-      column: 1,
-      endLine: 2,
-      endColumn: 3,
-    });
+    const whole = { ...file, line: 1, column: 1, endLine: 2, endColumn: 3 };
+    assert.deepEqual(locationOf({ endLine: 2, endColumn: 3 }), whole);
   });
 
   it('has the documentation and the category of its rule', () => {
-    for (const [category, issueType] of [
-      ['problem', 'bug'],
-      ['suggestion', 'code-smell'],
-      ['layout', 'style'],
-      ['other', undefined],
-    ] as const) {
-      const finding = found({}, '', { category, docsUrl: 'https://example.org', standardIds: ['CWE-1'] });
-      assert.equal(finding.category, category);
-      assert.equal(finding.issueType, issueType);
-      assert.equal(finding.docsUrl, 'https://example.org');
-      assert.deepEqual(finding.standardIds, ['CWE-1']);
+    const types = { problem: 'bug', suggestion: 'code-smell', layout: 'style', other: undefined };
+    for (const [category, issueType] of Object.entries(types)) {
+      const facts = { category, docsUrl: 'https://example.org', standardIds: ['CWE-1'] };
+      const { issueType: type, category: own, docsUrl, standardIds } = found({}, '', facts);
+      assert.deepEqual([type, { category: own, docsUrl, standardIds }], [issueType, facts]);
     }
     const plain = found({}, '');
     for (const name of ['category', 'issueType', 'docsUrl', 'suggestion', 'codeSnippet', 'fix'])

@@ -13,7 +13,7 @@ describe('merging reports', () => {
     assert.deepEqual(validate(memorySource(JSON.stringify(report), 'x')).problems, []);
     return report;
   };
-  const shard = (path: string, lines: number[], change: (report: Report) => void = () => undefined) =>
+  const shard = (path: string, lines: number[], change: (report: Report) => unknown = () => undefined) =>
     sampleReport(
       lines.map((line) => sampleFinding({ path, line })),
       (report) => {
@@ -26,13 +26,8 @@ describe('merging reports', () => {
   it('joins shards and lists a common finding once', () => {
     const report = merged(shard('b.ts', [1, 2]), shard('a.ts', [1]), shard('b.ts', [2, 3]));
     assert.deepEqual(
-      report.findings.map(({ location, occurrence }) => [location.path, location.line, occurrence]),
-      [
-        ['a.ts', 1, 1],
-        ['b.ts', 1, 1],
-        ['b.ts', 2, 2],
-        ['b.ts', 3, 3],
-      ],
+      report.findings.map(({ location, occurrence }) => `${location.path} ${location.line} ${occurrence}`),
+      ['a.ts 1 1', 'b.ts 1 1', 'b.ts 2 2', 'b.ts 3 3'],
     );
     assert.deepEqual([report.summary.totalFiles, report.scan.include], [2, ['a.ts', 'b.ts']]);
     assert.equal(merged(shard('a.ts', [4, 4]), shard('a.ts', [4])).findings.length, 2);
@@ -48,20 +43,14 @@ describe('merging reports', () => {
   });
 
   it('returns a single report unchanged, with its gate and selection', () => {
-    const one = shard('a.ts', [1], (r) => {
-      r.gate = { status: 'passed', name: 'own' };
-    });
+    const one = shard('a.ts', [1], (r) => (r.gate = { status: 'passed', name: 'own' }));
     assert.deepEqual(mergeReports([named(one)]), one);
     assert.throws(() => mergeReports([]), /there is nothing to merge/u);
   });
 
   it('is incomplete if one report is, and without files only if all are', () => {
-    const broken = shard('a.ts', [], (r) => {
-      r.execution = {
-        status: 'incomplete',
-        diagnostics: [{ kind: 'parse-error', message: 'x', relativePath: 'a.ts' }],
-      };
-    });
+    const diagnostics = [{ kind: 'parse-error' as const, message: 'x', relativePath: 'a.ts' }];
+    const broken = shard('a.ts', [], (r) => (r.execution = { status: 'incomplete', diagnostics }));
     const none = noFilesReport();
     assert.deepEqual(merged(shard('b.ts', [1]), broken, broken).execution, broken.execution);
     assert.equal(merged(none, shard('b.ts', [1])).execution.status, 'complete');

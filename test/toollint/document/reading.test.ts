@@ -3,7 +3,6 @@ import { mkdtemp, open, rm, truncate } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { PassThrough } from 'node:stream';
-import { gzipSync } from 'node:zlib';
 import { describe, it } from 'node:test';
 import {
   DOCUMENT_BYTES_MAX,
@@ -40,19 +39,13 @@ describe('reading a report', () => {
 
   it('names a member that appears twice, at any depth', () => {
     const twice = (part: string, name: string) => good.replace(part, `${part}${name}`);
-    assert.deepEqual(firstProblem(twice('"scope":"file",', '"scope":"file",')), [
-      'duplicate-member',
-      '/findings/0/location/scope',
-    ]);
-    assert.deepEqual(firstProblem(twice('"tool":{', '"name":"x",')), ['duplicate-member', '/tool/name']);
-    assert.deepEqual(firstProblem(good.replace('{', '{"gate":{"status":"not-evaluated"},')), [
-      'duplicate-member',
-      '/gate',
-    ]);
-    assert.deepEqual(firstProblem(good.replace('{', '{"a~/b":{"__proto__":1,"__proto__":2},')), [
-      'duplicate-member',
-      '/a~0~1b/__proto__',
-    ]);
+    for (const [text, pointer] of [
+      [twice('"scope":"file",', '"scope":"file",'), '/findings/0/location/scope'],
+      [twice('"tool":{', '"name":"x",'), '/tool/name'],
+      [twice('{', '"gate":{"status":"not-evaluated"},'), '/gate'],
+      [twice('{', '"a~/b":{"__proto__":1,"__proto__":2},'), '/a~0~1b/__proto__'],
+    ] as const)
+      assert.deepEqual(firstProblem(text), ['duplicate-member', pointer]);
   });
 
   it('refuses a text that is not one JSON value', () => {
@@ -61,9 +54,6 @@ describe('reading a report', () => {
   });
 
   it('refuses bytes that are not UTF-8', () => {
-    const wide = Buffer.from(good, 'utf16le');
-    assert.notEqual(problemsOf(Buffer.concat([Buffer.from([0xff, 0xfe]), wide])).length, 0);
-    assert.notEqual(problemsOf(gzipSync(good)).length, 0);
     for (const bytes of [[0xff], [0xc0, 0x80], [0xed, 0xa0, 0x80], [0xf5, 0x80, 0x80, 0x80], [0xe2, 0x82]]) {
       const at = good.indexOf('it threw');
       const broken = Buffer.concat([Buffer.from(good.slice(0, at)), Buffer.from(bytes), Buffer.from(good.slice(at))]);

@@ -21,14 +21,11 @@ describe('a gate', () => {
   it('called default fails for errors and warns for warnings', async (t) => {
     const run = (findings: (typeof warning)[], ...args: string[]) =>
       gated(t, sampleReport(findings), '--gate', 'default', ...args);
-    assert.deepEqual(await run([warning, error]), {
-      code: 1,
-      gate: { status: 'failed', name: 'default', message: 'errors 1 > 0 (fail); warnings 1 > 0 (warn)' },
-    });
-    assert.deepEqual(await run([warning]), {
-      code: 0,
-      gate: { status: 'warning', name: 'default', message: 'warnings 1 > 0 (warn)' },
-    });
+    const failed = 'errors 1 > 0 (fail); warnings 1 > 0 (warn)';
+    const found = { code: 1, gate: { status: 'failed', name: 'default', message: failed } };
+    assert.deepEqual(await run([warning, error]), found);
+    const warned = { code: 0, gate: { status: 'warning', name: 'default', message: 'warnings 1 > 0 (warn)' } };
+    assert.deepEqual(await run([warning]), warned);
     assert.equal((await run([warning], '--fail-on-warning')).code, 1);
     assert.deepEqual(await run([]), { code: 0, gate: { status: 'passed', name: 'default' } });
   });
@@ -58,11 +55,7 @@ describe('a gate', () => {
   it('accepts limits in plain digits only', async (t) => {
     for (const option of ['--max-errors', '--max-new'])
       for (const value of ['abc', '-1', '1e9', '', ' 1', '1.0', '0x1', '99999999999999999999'])
-        assert.deepEqual(
-          await gated(t, sampleReport([]), `${option}=${value}`),
-          { code: 2, gate: undefined },
-          `${option}=${value}`,
-        );
+        assert.equal((await gated(t, sampleReport([]), `${option}=${value}`)).code, 2, `${option}=${value}`);
     assert.throws(() => chosenGate({ limits: { errors: Number.NaN } }), ReportFailure);
   });
 
@@ -81,11 +74,7 @@ describe('a gate', () => {
 
   it('is not evaluated if the report lists errors only and the gate asks for more', async (t) => {
     const quiet = sampleReport([error], (r) => (r.selection.quiet = true));
-    for (const args of [
-      ['--gate', 'strict'],
-      ['--max-infos', '1'],
-    ])
-      assert.equal((await gated(t, quiet, ...args)).code, 2);
+    for (const args of ['--gate=strict', '--max-infos=1']) assert.equal((await gated(t, quiet, args)).code, 2);
     assert.equal((await gated(t, quiet, '--max-errors', '1')).code, 0);
   });
 });

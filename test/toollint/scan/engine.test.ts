@@ -41,16 +41,6 @@ describe('the data of ESLint in a report', () => {
 });
 
 describe('the analysis of a file', () => {
-  it('names no folder of the machine if the linter throws', async (t) => {
-    const processor = `{ preprocess: (text) => [text], postprocess() { throw new Error('in /opt/x/y.js'); } }`;
-    const config = `export default [{ files: ['**/*.js'], processor: ${processor} }];\n`;
-    const root = await project(t, { 'eslint.config.mjs': config, 'a.js': 'a;\n' });
-    const { findings, execution } = (await analyse({ root, paths: ['a.js'] })).report;
-    assert.deepEqual(execution.diagnostics, [{ kind: 'parse-error', message: 'in y.js', relativePath: 'a.js' }]);
-    assert.equal(findings[0]?.ruleId, 'PARSE-ERROR');
-    assert.equal(findings[0].message, 'in y.js');
-  });
-
   it('names no folder of the machine if the root is a relative link', async (t) => {
     const folder = await project(t, { 'real/a.js': 'a;\n' });
     const link = join(folder, 'link');

@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { mkdir, open, symlink } from 'node:fs/promises';
-import { join, relative } from 'node:path';
+import { mkdir, open, readFile, symlink, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { ESLint } from 'eslint';
+import type { Report } from '../../../lib/toollint/toollint.ts';
 import { configText, pathsIn, project, rulesIn, scanned, toollint } from '../support/verbs.ts';
 import { assertSound } from '../support/samples.ts';
 
@@ -23,23 +24,17 @@ describe('the files of a scan', () => {
   });
 
   it('exclude an ignored folder with its own configuration unless it is named', async (t) => {
-    const ignoring = (folder: string) =>
-      `export default [{ files: ['**/*.js'], rules: { 'no-var': 2 } }, { ignores: ['${folder}'] }];`;
     const own = `export default [{ files: ['**/*.js'], rules: { 'no-var': 2 } }];`;
     for (const folder of ['gone/', 'gone/**', '**/gone', 'deep/gone/']) {
-      const files = { 'gone/a.js': 'var a;\n', 'gone/eslint.config.mjs': own, 'kept/b.js': 'var b;\n' };
+      const inner = folder.startsWith('deep') ? 'deep/gone/x' : 'gone';
       const cwd = await project(t, {
-        'eslint.config.mjs': ignoring(folder),
-        'kept/eslint.config.mjs': own,
-        ...(folder.startsWith('deep')
-          ? { 'deep/gone/x/c.js': 'var c;\n', 'deep/gone/x/eslint.config.mjs': own }
-          : files),
-        'kept/b.js': 'var b;\n',
+        'eslint.config.mjs': own.replace('];', `, { ignores: ['${folder}'] }];`),
+        ...{ 'kept/eslint.config.mjs': own, 'kept/b.js': 'var b;\n' },
+        ...{ [`${inner}/eslint.config.mjs`]: own, [`${inner}/a.js`]: 'var a;\n' },
       });
       const plain = await new ESLint({ cwd }).lintFiles(['.']);
-      const expected = plain.map(({ filePath }) => relative(cwd, filePath)).sort();
       const { report } = await scanned(cwd);
-      assert.equal(report.summary.totalFiles, expected.length, folder);
+      assert.equal(report.summary.totalFiles, plain.length, folder);
       assert.deepEqual(pathsIn(report), ['kept/b.js']);
       const named = [folder.startsWith('deep') ? 'deep' : 'gone', 'kept'];
       const asked = await new ESLint({ cwd, errorOnUnmatchedPattern: false }).lintFiles(named);
@@ -50,13 +45,8 @@ describe('the files of a scan', () => {
 
   it('get a note if they are named but not scanned', async (t) => {
     const config = `export default [{ files: ['**/*.js'] }, { ignores: ['dist/', 'b.js'] }];`;
-    const cwd = await project(t, {
-      'eslint.config.mjs': config,
-      'dist/a.js': 'x;\n',
-      'b.js': 'x;\n',
-      'c.js': 'x;\n',
-      'd.txt': '',
-    });
+    const files = { 'dist/a.js': 'x;\n', 'b.js': 'x;\n', 'c.js': 'x;\n', 'd.txt': '' };
+    const cwd = await project(t, { 'eslint.config.mjs': config, ...files });
     for (const path of ['dist', 'b.js', 'dist/*.js', '*.txt', '*.tsx']) {
       const { stderr, code } = await scanned(cwd, [path, 'c.js']);
       assert.equal(code, 0);
@@ -69,15 +59,8 @@ describe('the files of a scan', () => {
     const cwd = await project(t, { 'src/a.js': 'var a;\n' });
     await symlink('a.js', join(cwd, 'src/link.js'));
     await symlink('src', join(cwd, 'linked'));
-    const { report } = await scanned(cwd, [
-      'src/a.js',
-      './src/../src/a.js',
-      join(cwd, 'src/a.js'),
-      'src/link.js',
-      'linked/a.js',
-      'src',
-      'linked',
-    ]);
+    const names = ['src/a.js', './src/../src/a.js', 'src/link.js', 'linked/a.js', 'src', 'linked'];
+    const { report } = await scanned(cwd, [...names, join(cwd, 'src/a.js')]);
     assert.deepEqual([report.summary.totalFiles, pathsIn(report)], [1, ['src/a.js']]);
   });
 
@@ -91,11 +74,8 @@ describe('the files of a scan', () => {
     assertSound(report);
     assert.equal(code, 3);
     assert.deepEqual(
-      report.execution.diagnostics.map(({ relativePath, message }) => [relativePath, message]),
-      [
-        ['dangling.js', 'the file cannot be read: ENOENT'],
-        ['loop.js', 'the file cannot be read: ELOOP'],
-      ],
+      report.execution.diagnostics.map(({ relativePath, message }) => `${relativePath}: ${message}`),
+      ['dangling.js: the file cannot be read: ENOENT', 'loop.js: the file cannot be read: ELOOP'],
     );
   });
 
@@ -191,5 +171,21 @@ describe('the files of a scan', () => {
       'node_modules/b.js',
       'x/.git/c.js',
     ]);
+  });
+
+  it('have --path-prefix before their paths in the report and in the baseline', async (t) => {
+    const cwd = await project(t, { 'a.js': 'var a;\n', 'bad.js': 'let = ;\n' });
+    await toollint(['scan', '--deterministic', '--path-prefix', './packages/one/', '-o', 'base.json'], { cwd });
+    const report = JSON.parse(await readFile(join(cwd, 'base.json'), 'utf8')) as Report;
+    assertSound(report);
+    assert.deepEqual(pathsIn(report), ['packages/one/a.js', 'packages/one/bad.js']);
+    assert.equal(report.execution.diagnostics[0]?.relativePath, 'packages/one/bad.js');
+    assert.equal(report.scan.target?.path, 'packages/one');
+    assert.ok(report.scan.include.every((glob) => glob.startsWith('packages/one/')));
+    await writeFile(join(cwd, 'a.js'), 'let a;\n');
+    const again = await scanned(cwd, ['--path-prefix', 'packages/one', '--baseline', 'base.json']);
+    assert.deepEqual(again.report.selection.baseline, { newIssues: 1, unchanged: 0, fixed: 1 });
+    for (const bad of ['../x', '/x', 'a//b'])
+      assert.equal((await toollint(['scan', '--path-prefix', bad], { cwd })).code, 2);
   });
 });

@@ -28,18 +28,6 @@ describe('a scan', () => {
     assert.equal(report.findings[0].codeSnippet, 'var a = 1;');
   });
 
-  it('reports a file that does not parse, keeps the others, and is incomplete', async (t) => {
-    const cwd = await project(t, { 'a.js': 'let = = 1;\n', 'b.js': 'var b;\n' });
-    const { report, code } = await scanned(cwd, ['--gate', 'strict']);
-    assertSound(report);
-    assert.deepEqual([code, report.execution.status, report.gate.status], [3, 'incomplete', 'failed']);
-    assert.deepEqual(
-      report.execution.diagnostics.map(({ kind, relativePath }) => [kind, relativePath]),
-      [['parse-error', 'a.js']],
-    );
-    assert.deepEqual(rulesIn(report), ['PARSE-ERROR', 'no-var']);
-  });
-
   for (const [name, plugin] of [
     ['throws an Error', THROWING(`new Error('boom at ' + process.cwd())`)],
     ['throws a string', THROWING(`'boom'`)],
@@ -50,40 +38,24 @@ describe('a scan', () => {
   ] as const) {
     it(`loses only the rule that ${name}`, async (t) => {
       const config = configText(`{ 'no-var': 'error', 'own/boom': 'error', 'no-console': 'warn' }`, plugin);
-      const files = Object.fromEntries(
-        Array.from({ length: 6 }, (_, index) => [
-          `f${index}.js`,
-          `var a = ${index};\n${index === 3 || plugin.includes('create()') ? 'console.log(a);\n' : ''}`,
-        ]),
-      );
+      const isEverywhere = plugin.includes('create()');
+      const textOf = (index: number) => `var a = ${index};\n${index === 3 || isEverywhere ? 'console.log(a);\n' : ''}`;
+      const files = Object.fromEntries(Array.from({ length: 6 }, (_, index) => [`f${index}.js`, textOf(index)]));
       const cwd = await project(t, { 'eslint.config.mjs': config, ...files });
       const { report, code } = await scanned(cwd, ['--exclude', '*.mjs', '--gate', 'default']);
       assertSound(report);
-      const crashed = plugin.includes('create()') ? 6 : 1;
+      const crashed = isEverywhere ? 6 : 1;
       assert.deepEqual(
         [code, report.execution.status, report.gate.status, report.summary.ruleErrors],
         [3, 'incomplete', 'failed', crashed],
       );
-      assert.ok(
-        report.execution.diagnostics.every(
-          ({ kind, ruleId, message }) => kind === 'rule-error' && ruleId === 'own/boom' && !message.includes('/'),
-        ),
-        JSON.stringify(report.execution.diagnostics),
-      );
+      for (const { kind, ruleId, message } of report.execution.diagnostics)
+        assert.deepEqual([kind, ruleId, message.includes('/')], ['rule-error', 'own/boom', false]);
       assert.ok(report.execution.diagnostics.some(({ relativePath }) => relativePath === 'f3.js'));
       assert.equal(rulesIn(report).filter((id) => id === 'no-var').length, 6);
       assert.equal(rulesIn(report).filter((id) => id === 'no-console').length, crashed);
     });
   }
-
-  it("adds a rule id to the linter's own messages", async (t) => {
-    const cwd = await project(t, {
-      'a.js': '/* eslint-disable no-var */\nlet a;\n// eslint-disable-next-line no-console\nlet b;\n',
-    });
-    const { report } = await scanned(cwd);
-    assertSound(report);
-    assert.deepEqual(rulesIn(report), ['eslint/unused-disable-directive', 'eslint/unused-disable-directive']);
-  });
 
   it('survives a parser that throws without a position', async (t) => {
     const config = `export default [{ files: ['**/*.js'], languageOptions: { parser: { parse() { throw new Error('cannot ' + process.cwd()); } } } }];`;
@@ -116,13 +88,11 @@ describe('a scan', () => {
 
   it('records its start and duration unless --deterministic is set', async (t) => {
     const cwd = await project(t, { 'a.js': 'x;\n' });
-    const before = [Date.now(), performance.now()] as const;
+    const before = Date.now();
     const { stdout } = await toollint(['scan', '--silent'], { cwd });
     const { timestamp, durationMs } = (JSON.parse(stdout) as Report).scan;
-    assert.ok(durationMs >= 0);
-    assert.ok(durationMs <= performance.now() - before[1] + 1, String(durationMs));
-    assert.ok(Date.parse(timestamp) >= before[0]);
-    assert.ok(Date.parse(timestamp) <= Date.now());
+    assert.ok(before <= Date.parse(timestamp) && Date.parse(timestamp) <= Date.now());
+    assert.ok(durationMs >= 0 && durationMs <= Date.now() - before + 1, String(durationMs));
     assert.equal((await scanned(cwd)).report.scan.durationMs, 0);
   });
 

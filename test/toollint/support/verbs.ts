@@ -23,6 +23,9 @@ export interface ProgramOptions {
   /** Makes standard output and standard error terminals of this width. */
   terminal?: number;
   signal?: AbortSignal;
+  /** A stream in place of the collected standard output. */
+  stdout?: OutputStream;
+  revision?: () => string;
 }
 
 export async function toollint(args: readonly string[], options: ProgramOptions = {}): Promise<ProgramResult> {
@@ -33,10 +36,10 @@ export async function toollint(args: readonly string[], options: ProgramOptions 
     env: options.env ?? {},
     cwd: options.cwd ?? tmpdir(),
     stdin: Readable.from(options.stdin === undefined ? [] : [Buffer.from(options.stdin)]),
-    stdout: stdout.stream,
+    stdout: options.stdout ?? stdout.stream,
     stderr: stderr.stream,
     signal: options.signal ?? new AbortController().signal,
-    revision: () => '0123456789ab',
+    revision: options.revision ?? (() => '0123456789ab'),
   });
   return { code, stdout: stdout.text(), stderr: stderr.text() };
 }
