@@ -247,7 +247,8 @@ export abstract class Connection<T> {
   /** Closes the connection if its phase lasts too long. Called a few times a second. */
   check(nowMs: number): void {
     if (this.phase === 'open') this.guard(() => this.#checkProgress(nowMs));
-    if (nowMs - this.sinceMs < this.#limitMs) return;
+    const limitMs = this.isRetiring ? Math.min(this.#limitMs, LAST_WRITE_MS) : this.#limitMs;
+    if (nowMs - this.sinceMs < limitMs) return;
     if (!this.isOpen) this.fail(this.phase === 'header' ? 'proxy_header' : 'timeout');
     else if (this.isIdle) this.finish();
     else this.socket.destroy();

@@ -204,6 +204,7 @@ export class NodeRequest<T> implements HttpRequest {
     const isLatest = latest === this && connection.socket.readableLength === 0;
     this.isLast ||=
       close || this.#expectsContinue || (isLong && !this.message.complete) || connection.isLastAnswer(isLatest);
+    connection.isRetiring ||= this.isLast;
     if (this.isLast) response.shouldKeepAlive = false;
     this.answerBytes = bytesOf(answer.body);
     respond(response, requestId, answer);
