@@ -145,7 +145,7 @@ export class HttpConnection<T> extends Connection<T> {
     this.wake();
   };
 
-  /** True if nothing may be read before an answer has been written or a body is wanted. */
+  /** True if nothing may be read for now. */
   get #isFull(): boolean {
     if (this.node !== undefined) return this.node.wanted === 0;
     if (this.isRetiring || this.socket.writableNeedDrain) return true;

@@ -176,7 +176,7 @@ export class NodeRequest<T> implements HttpRequest {
     const { promise, resolve } = Promise.withResolvers<Received>();
     this.#done = (whole) => {
       this.#done = undefined;
-      body = NOTHING;
+      body = Buffer.alloc(0);
       resolve(whole);
     };
     this.message.on('data', take);
@@ -211,8 +211,6 @@ export class NodeRequest<T> implements HttpRequest {
     connection.wake();
   }
 }
-
-const NOTHING = Buffer.alloc(0);
 
 export function faultOf({ code }: NodeJS.ErrnoException): ProtocolFault {
   if (code === 'ERR_HTTP_REQUEST_TIMEOUT') return 'timeout';
