@@ -34,7 +34,7 @@ function documentedProblems(): object[] {
     const retryAfter = isObject(at(response + pointer('headers', 'Retry-After')));
     for (const from of schemas) {
       const constants = CONSTANTS.map((member) => [member, at(`${from}/properties/${member}/const`)]);
-      problems.push({ ...Object.fromEntries(constants), retryAfter });
+      problems.push({ ...(Object.fromEntries(constants) as object), retryAfter });
     }
   }
   return problems;
