@@ -48,8 +48,8 @@ export async function fillQueue(redis: RunningServer, count: number, bytes = CAN
       const outcomes = await Promise.all(
         Array.from({ length: some }, () => {
           const id = nextId();
-          const text = eventBody(id, bytes);
-          return new Promise<Outcome>((settle) => queue.submit({ id, producer: 'urn:bench:producer', text, settle }));
+          const body = Buffer.from(eventBody(id, bytes));
+          return new Promise<Outcome>((settle) => queue.submit({ id, producer: 'urn:bench:producer', body, settle }));
         }),
       );
       const failed = outcomes.find((outcome) => outcome !== 'accepted');

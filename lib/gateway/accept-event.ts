@@ -137,7 +137,7 @@ async function receive(
 
 function readJson(body: Buffer): ReadEvent | InvalidEvent {
   const event = parseEvent(body);
-  return event.valid && isErased(event.text) ? ERASED : event;
+  return event.valid && isErased(event.body) ? ERASED : event;
 }
 
 function submit(
@@ -160,22 +160,21 @@ function submit(
 class EventSubmission implements Submission {
   readonly id: string;
   readonly producer: string;
-  readonly text: string;
+  readonly body: Buffer;
   readonly notes: EventNotes | undefined;
   readonly #options: AcceptEventOptions;
   readonly #exchange: Exchange;
 
   constructor(options: AcceptEventOptions, exchange: Exchange, producer: string, event: ReadEvent) {
     const { spans, clock } = options;
-    const { id, text } = event;
+    const { id, body } = event;
     this.#options = options;
     this.#exchange = exchange;
     const context = spans?.sending(exchange.trace);
-    if (spans !== undefined)
-      exchange.enqueued = { id, bytes: Buffer.byteLength(text), startMs: clock.ms(), endMs: 0, context };
+    if (spans !== undefined) exchange.enqueued = { id, bytes: body.length, startMs: clock.ms(), endMs: 0, context };
     this.id = id;
     this.producer = producer;
-    this.text = text;
+    this.body = body;
     this.notes = notesOf(event.notes, context ?? exchange.trace);
   }
 

@@ -88,9 +88,9 @@ export function typeAdvice(body: Buffer): string | undefined {
 }
 
 /** Returns `<source> <id>`, which is unique because a source is a URI reference without spaces, or a fault. */
-export function sourceAndId({ id, text }: ValidEvent): string | EventFault {
+export function sourceAndId({ id, body }: ValidEvent): string | EventFault {
   const path = '/source';
-  const { source } = JSON.parse(text) as { readonly source?: unknown };
+  const { source } = JSON.parse(body.toString('utf8')) as { readonly source?: unknown };
   if (typeof source !== 'string' || source === '' || source.includes(' '))
     return { path, message: "must be a URI reference, which holds no space: it is part of the event's id here" };
   const both = `${source} ${id}`;

@@ -1,6 +1,6 @@
 // The event envelope, and the check that decides whether bytes are an event.
 //
-// Invariant: a valid event is the UTF-8 text of one JSON object whose `id` and `type` match EventSchema. Its text is
+// Invariant: a valid event is the UTF-8 text of one JSON object whose `id` and `type` match EventSchema. Its bytes are
 // passed on unchanged. The gateway and the consumer both use this check, so the consumer never refuses an event that
 // the gateway accepted.
 //
@@ -52,7 +52,7 @@ export interface ValidEvent {
   readonly valid: true;
   readonly id: string;
   readonly type: string;
-  readonly text: string;
+  readonly body: Buffer;
 }
 
 export interface InvalidEvent {
@@ -95,7 +95,7 @@ export function parseEvent(body: Buffer, check?: MemberCheck): ValidEvent | Inva
   if (faults.length + more.length > 0) return failed([...faults, ...more]);
   if (repeated !== undefined) return failed([{ path: `/${repeated}`, message: 'must be there once' }]);
   const { id, type } = value as Envelope;
-  return { valid: true, id, type, text };
+  return { valid: true, id, type, body };
 }
 
 const NO_FAULTS: readonly EventFault[] = [];

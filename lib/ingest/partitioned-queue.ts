@@ -17,9 +17,9 @@ export class PartitionedQueue implements Queue {
   submit(submission: Submission): void {
     const queue = this.#queueOf(submission.id);
     if (this.#whenUnavailable === 'unavailable') return queue.submit(submission);
-    const { id, producer, text, notes } = submission;
+    const { id, producer, body, notes } = submission;
     const settle = (outcome: Outcome): void => submission.settle(outcome === 'unavailable' ? 'shed' : outcome);
-    queue.submit({ id, producer, text, notes, settle });
+    queue.submit({ id, producer, body, notes, settle });
   }
 
   find(id: string, producer: string): Promise<QueueLookup> {

@@ -28,8 +28,8 @@ export interface EventNotes {
 export interface Submission {
   readonly id: string;
   readonly producer: string;
-  /** The body. Encoded as UTF-8, it equals the bytes that the producer sent. */
-  readonly text: string;
+  /** The bytes that the producer sent, valid UTF-8. */
+  readonly body: Buffer;
   readonly notes?: EventNotes | undefined;
   /** Called exactly once, after `submit` has returned and within the queue's timeout. Must not throw. */
   settle(outcome: Outcome): void;

@@ -183,7 +183,7 @@ export class InProcess {
     t.after(() => queue.close());
     connection.open();
     await eventually('the queue takes events', () => connection.ready);
-    await new Promise((settle) => queue.submit({ id, producer, text: body, settle }));
+    await new Promise((settle) => queue.submit({ id, producer, body: Buffer.from(body), settle }));
   }
 
   audit(t: TestContext): readonly unknown[] {

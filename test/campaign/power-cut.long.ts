@@ -27,7 +27,8 @@ async function submitAll(uri: string, ids: readonly string[]): Promise<readonly 
   for (let from = 0; from < ids.length; from += 1 + (from % 5)) {
     const some = ids.slice(from, from + 1 + (from % 5));
     const settled = some.map(
-      (id) => new Promise<Outcome>((settle) => queue.submit({ id, producer: 'p', text: bodyOf(id), settle })),
+      (id) =>
+        new Promise<Outcome>((settle) => queue.submit({ id, producer: 'p', body: Buffer.from(bodyOf(id)), settle })),
     );
     outcomes.push(...(await Promise.all(settled)));
   }

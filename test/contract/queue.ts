@@ -37,6 +37,10 @@ export class Recorded implements Submission {
     this.outcome = new Promise((resolve) => (this.#resolve = resolve));
   }
 
+  get body(): Buffer {
+    return Buffer.from(this.text);
+  }
+
   again(): Recorded {
     const { text } = this;
     return Object.assign(new Recorded(this.id, this.producer), { text });

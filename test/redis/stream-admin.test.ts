@@ -26,7 +26,7 @@ async function openAccepting(
 ): Promise<{ submit: (id: string) => Promise<Outcome>; queue: StreamQueue }> {
   const queue = await openQueue(server.uri, { after: t.after.bind(t) });
   const submit = (id: string): Promise<Outcome> =>
-    new Promise((settle) => queue.submit({ id, producer: 'shop', text: body(id), settle }));
+    new Promise((settle) => queue.submit({ id, producer: 'shop', body: Buffer.from(body(id)), settle }));
   return { submit, queue };
 }
 

@@ -151,7 +151,7 @@ describe('the id index', () => {
     await redis.command('XADD', stream, '1720000000005-3', 'producer', 'p', 'body', body);
     const index = new IdIndex(String(await redis.command('HGET', `{${stream}}:queue`, 'secret')));
     const field = index.field('carried');
-    const digests = `${index.producerHash('p').slice(0, 8)}${index.bodyHash(body).slice(0, 8)}`;
+    const digests = `${index.producerHash('p').slice(0, 8)}${index.bodyHash(Buffer.from(body)).slice(0, 8)}`;
     await redis.command('HSET', `{${stream}}:ids:1719999999990`, field, `${digests}0000000005-3`);
     await redis.command('SET', `{${stream}}:ids`, '1719999999990');
     assert.deepEqual(await queue.find('carried', 'p'), {

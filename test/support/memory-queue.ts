@@ -41,7 +41,8 @@ export class MemoryQueue implements Queue {
   }
 
   submit(submission: Submission): void {
-    const { id, producer, text, notes = {} } = submission;
+    const { id, producer, body, notes = {} } = submission;
+    const text = body.toString('utf8');
     const settle: Submission['settle'] = (outcome) => submission.settle(outcome);
     queueMicrotask(() => {
       if (this.#closed) return settle('unavailable');

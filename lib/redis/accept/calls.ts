@@ -5,10 +5,10 @@ import assert from 'node:assert/strict';
 import type { Outcome, Submission } from '../../ingest/queue.ts';
 import type { Clock, Timer } from '../../process/clock.ts';
 
-// Fact: Redis runs one script at a time, at about 8 µs per event, and the bodies of a call are joined into one string.
-// Choice: calls are limited in events and characters. The next call carries the rest.
+// Fact: Redis runs one script at a time, at about 8 µs per event, and a long call delays the others.
+// Choice: calls are limited in events and bytes. The next call carries the rest.
 const CALL_EVENTS_MAX = 256;
-const CALL_CHARACTERS_MAX = 1 << 20;
+const CALL_BYTES_MAX = 1 << 20;
 
 export interface Call {
   readonly submissions: readonly Submission[];
@@ -94,10 +94,10 @@ export function settleAll(call: Call, outcome: Outcome): void {
 
 /** Returns the index after the last submission that fits into a call with the one at `from`. */
 export function endOfCall(submissions: readonly Submission[], from: number): number {
-  let characters = 0;
+  let bytes = 0;
   for (let at = from; at < submissions.length; at += 1) {
-    characters += submissions[at]?.text.length ?? 0;
-    if (at - from === CALL_EVENTS_MAX || (characters > CALL_CHARACTERS_MAX && at > from)) return at;
+    bytes += submissions[at]?.body.length ?? 0;
+    if (at - from === CALL_EVENTS_MAX || (bytes > CALL_BYTES_MAX && at > from)) return at;
   }
   return submissions.length;
 }

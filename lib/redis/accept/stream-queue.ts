@@ -32,7 +32,7 @@ import { assertRights } from '../stream/rights.ts';
 import { StreamTrimmer } from '../stream/stream-trimmer.ts';
 import { withTimeout } from '../wire/deadline.ts';
 import { NoAnswer, type QueueRefusal, RedisError } from '../wire/errors.ts';
-import type { Argument, RedisValue, Server } from '../wire/values.ts';
+import type { RedisValue, Server } from '../wire/values.ts';
 import { CallDeadlines, endOfCall, settleAll, type Call } from './calls.ts';
 import { packEvents } from './packed-events.ts';
 import { PROBE_INTERVAL_MS, PROBE_TIMEOUT_MS, QueueProbe } from './queue-probe.ts';
@@ -172,10 +172,10 @@ export class StreamQueue implements Queue {
     assert(from < submissions.length);
     const end = endOfCall(submissions, from);
     const carried = from === 0 && end === submissions.length ? submissions : submissions.slice(from, end);
-    const texts: readonly Argument[] = carried.map(({ text }) => text);
-    const args = [this.#retention, packEvents(this.#identity.index, carried)].concat(texts);
+    const args = [this.#retention, packEvents(this.#identity.index, carried)];
     const call = this.#calls.add(carried);
-    ACCEPT.run(sender, this.#stream, args).then(
+    const bodies = carried.map(({ body }) => body);
+    ACCEPT.run(sender, this.#stream, args, bodies).then(
       (reply) => this.#answered(call, reply),
       (cause: unknown) => this.#refused(call, cause),
     );

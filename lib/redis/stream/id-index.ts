@@ -43,8 +43,8 @@ export class IdIndex {
   }
 
   /** Returns a hash that begins with the digest of a body. */
-  bodyHash(text: string): string {
-    return this.#hash(BODY, text);
+  bodyHash(body: Buffer): string {
+    return this.#hash(BODY, body);
   }
 
   /** Returns a hash that begins with the digest of a producer. */
@@ -60,11 +60,12 @@ export class IdIndex {
 
   // Fact: joining the key and a body copies both, and each Buffer is an object. Choice: one block begins with the key,
   // and its views are kept by length. Effect: `BENCH_CASES=saturation make bench`.
-  #hash(kind: string, input: string): string {
+  #hash(kind: string, input: string | Buffer): string {
     const start = this.#keyBytes + this.#keyed.write(kind, this.#keyBytes);
     if (start + 3 * input.length > KEYED_BYTES)
-      return hash('sha256', this.#keyed.toString('latin1', 0, start) + input, OUTPUT);
-    const length = start + this.#keyed.write(input, start);
+      return hash('sha256', Buffer.concat([this.#keyed.subarray(0, start), Buffer.from(input)]), OUTPUT);
+    const length =
+      start + (typeof input === 'string' ? this.#keyed.write(input, start) : input.copy(this.#keyed, start));
     return hash('sha256', (this.#views[length] ??= this.#keyed.subarray(0, length)), OUTPUT);
   }
 }
