@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { Socket } from 'node:net';
+import type { Writable } from 'node:stream';
 import { before, describe, it } from 'node:test';
 import { RedisConnection } from '../../lib/redis/server/connection.ts';
 import type { Server } from '../../lib/redis/wire/values.ts';
@@ -84,15 +85,15 @@ describe('a queue of several partitions', () => {
     const queue = new PartitionedQueue(parts, 'unavailable');
     const events = Array.from({ length: 20 }, (_, at) => new Recorded(`turn-${at}`));
     assert.equal(new Set(events.map(({ id }) => partitionOf(id, 2))).size, 2);
-    const { mock } = t.mock.method(Socket.prototype, 'write');
-    const turnWrites = () => mock.calls.filter((call) => /turn-\d/.test(String(call.arguments[0])));
+    // The client corks the socket while it writes the commands of a turn.
+    const { mock } = t.mock.method(Socket.prototype as Required<Writable>, '_writev');
+    const turnWrites = () =>
+      mock.calls.filter((call) => call.arguments[0].some(({ chunk }) => /turn-\d/.test(String(chunk))));
     const outcomes = submitAll(queue, events);
     await new Promise((resolve) => setImmediate(resolve));
     assert.equal(turnWrites().length, 0);
     await new Promise((resolve) => setImmediate(resolve));
-    // The client corks the socket while it writes the commands of a turn.
-    assert.equal(turnWrites().length, 2);
-    assert.equal(new Set(turnWrites().map((call) => call.this)).size, 1);
+    assert.equal(turnWrites().length, 1);
     assert.deepEqual(new Set(await outcomes), new Set(['accepted']));
   });
 });
