@@ -6,9 +6,9 @@
 export const erasedBody = (id: string, type: string | undefined): string => JSON.stringify({ id, type, erased: true });
 
 export function isErased(body: string | Buffer): boolean {
-  // A view of the last bytes would be an object for each event.
   const end = body.length - ENDING.length;
   if (end < 0) return false;
+  // A view of the last bytes would be an object for each event.
   const isCandidate =
     typeof body === 'string' ? body.endsWith(ENDING) : body.compare(END_BYTES, 0, ENDING.length, end) === 0;
   if (!isCandidate) return false;

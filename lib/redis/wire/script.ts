@@ -24,15 +24,10 @@ export class Script {
   }
 
   /** Calls the script with one key, or with none if `key` is undefined. */
-  run<Answer>(
-    server: Sender<Answer>,
-    key: string | undefined,
-    args: readonly Argument[],
-    more: readonly Argument[] = [],
-  ): Promise<Answer> {
+  run<Answer>(server: Sender<Answer>, key: string | undefined, ...args: (readonly Argument[])[]): Promise<Answer> {
     // Fact: a spread array grows in steps, and each step copies it. Choice: `concat`.
     const rest: readonly Argument[] = key === undefined ? ['0'] : ['1', key];
-    const command = ['EVALSHA' as Argument, this.#sha1].concat(rest, args, more);
+    const command = ['EVALSHA' as Argument, this.#sha1].concat(rest, ...args);
     return server.send(command).catch((cause: unknown) => {
       if (!(cause instanceof RedisError && cause.code === 'NOSCRIPT')) throw cause;
       return server.send(['EVAL', this.#text, ...command.slice(2)]);
