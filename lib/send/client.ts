@@ -44,7 +44,7 @@ export interface SendEventsOptions extends SenderIdentity, FlowOptions {
 export interface JournalOptions<T = EventInput> extends SendEventsOptions {
   /**
    * The path of a file of unsettled events. Each event is written to the file and synced before its first try. An
-   * event is settled if it was accepted or refused for good, which does not include a refusal of the producer itself.
+   * event is settled if it was accepted or refused for good, which does not include a refusal of the producer or URL.
    * Unsettled events of earlier runs are sent first.
    */
   readonly journal: string;
@@ -297,13 +297,15 @@ class EventClient<Resumed> {
   }
 }
 
-/** Codes of refusals that do not concern the event. The gateway may accept it after the operator has acted. */
-const PRODUCER_REFUSED: ReadonlySet<string> = new Set(['UNAUTHORIZED_PRODUCER', 'PRODUCER_DISABLED']);
+/** Codes of refusals that concern the producer, the URL or the token. The gateway may accept the event later. */
+const EVENT_UNREAD: ReadonlySet<string> = new Set(
+  'UNAUTHORIZED_PRODUCER PRODUCER_DISABLED ROUTE_NOT_FOUND HEADERS_TOO_LARGE'.split(' '),
+);
 
 /** Marks an event as settled if it was accepted or refused for good. */
 function mark({ settle }: Item<unknown>, result: SendResult<unknown>): void {
   if (result.kind === 'interrupted' || (result.kind === 'refused' && result.retryable)) return;
-  if (result.kind === 'accepted' || !PRODUCER_REFUSED.has(result.code)) settle?.();
+  if (result.kind === 'accepted' || !EVENT_UNREAD.has(result.code)) settle?.();
 }
 
 /** Every pause listens to the returned signal, and Node warns about more than ten listeners. */

@@ -355,10 +355,12 @@ describe('sendEvents with a journal', () => {
     assert.equal(gateway.events.map(({ id }) => id).join(), 'a,b,d');
   });
 
-  it('keeps an event in the journal if the gateway refuses its producer, and no other refused event', async () => {
+  it('keeps an event in the journal if its producer or the URL is refused, and no other refused event', async () => {
     gateway.next(401, 403, 'PRODUCER_DISABLED', 'TYPE_NOT_ALLOWED');
     const refused = sendEvents([...events('a', 4), event('')], { ...options, concurrency: 1 });
     assert.deepEqual(await kinds(refused), Array(5).fill('refused'));
+    const nowhere = { ...options, url: `${gateway.url}/nowhere` };
+    assert.deepEqual(await kinds(sendEvents([], nowhere)), Array(3).fill('refused'));
     assert.deepEqual(await kinds(sendEvents([], options)), Array(3).fill('accepted'));
     assert.deepEqual(await kinds(sendEvents([], options)), []);
   });
