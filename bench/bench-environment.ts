@@ -1,6 +1,7 @@
 // Starts the servers that a benchmark needs in their own processes, with new certificates, and stops them. Uses only
 // loopback, free ports and temporary folders.
 import { spawn, execFileSync, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
 import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { freePort } from '../test/support/free-port.ts';
 import { tmpdir } from 'node:os';
@@ -173,7 +174,7 @@ function server(name: string, child: ChildProcess, port: number, after?: () => v
     printed: () => bytes,
     stop: async () => {
       if (child.exitCode === null && child.signalCode === null) {
-        const gone = new Promise((done) => child.once('exit', done));
+        const gone = once(child, 'exit');
         child.kill('SIGTERM');
         const timer = setTimeout(() => child.kill('SIGKILL'), 10_000);
         await gone;
@@ -184,13 +185,10 @@ function server(name: string, child: ChildProcess, port: number, after?: () => v
   };
 }
 
-function answerOf(child: ChildProcess): Promise<number> {
-  return new Promise((resolve, reject) => {
-    child.once('message', (bytes) => resolve(Number(bytes)));
-    child.send({}, (cause) => {
-      if (cause !== null) reject(cause);
-    });
-  });
+async function answerOf(child: ChildProcess): Promise<number> {
+  const answer = once(child, 'message');
+  child.send({});
+  return Number((await answer)[0]);
 }
 
 function lineOf(child: ChildProcess, pattern: RegExp): Promise<string> {

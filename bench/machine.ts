@@ -3,30 +3,17 @@ import { cpus } from 'node:os';
 import { join } from 'node:path';
 import { ROOT } from './bench-environment.ts';
 
-export interface Machine {
-  readonly date: string;
-  readonly commit: string;
-  readonly cpu: string;
-  readonly cores: number;
-  readonly node: string;
-  readonly redis: string;
-  readonly rounds: number;
-  readonly seconds: number;
-}
+export type Machine = ReturnType<typeof machine>;
 
-export function machine(date: Date, rounds: number, seconds: number): Machine {
-  const redis = output(join(ROOT, 'bin/ensure-redis'), []);
-  return {
-    date: date.toISOString(),
-    commit: output('git', ['-C', ROOT, 'describe', '--always', '--dirty']),
-    cpu: cpus()[0]?.model ?? 'unknown',
-    cores: cpus().length,
-    node: process.version,
-    redis: / v=(\S+)/.exec(output(redis, ['--version']))?.[1] ?? 'unknown',
-    rounds,
-    seconds,
-  };
-}
+export const machine = (date: Date, rounds: number, seconds: number) => ({
+  date: date.toISOString(),
+  commit: output('git', ['-C', ROOT, 'describe', '--always', '--dirty']),
+  cpu: cpus()[0]?.model ?? 'unknown',
+  cores: cpus().length,
+  node: process.version,
+  redis: / v=(\S+)/.exec(output(output(join(ROOT, 'bin/ensure-redis'), []), ['--version']))?.[1] ?? 'unknown',
+  ...{ rounds, seconds },
+});
 
 function output(command: string, args: readonly string[]): string {
   try {

@@ -95,8 +95,7 @@ async function underLoad(
       p99Ms: result.latency.p99,
       ...costFigures(before, after, server.pid, redis.pid, counted),
       residentGrowth: residentDone / residentWarm,
-      ...offeredFigures(result, plan.options?.ratePerS),
-      ...refusedFigures(result),
+      ...openLoopFigures(result, plan.options?.ratePerS),
     },
     statuses: result.statuses,
     ...(reason === undefined ? {} : { void: reason }),
@@ -161,12 +160,12 @@ export function voidReason(result: LoadResult, expected: readonly string[], coun
   return counted === 0 ? `no answer ${expected[0]}` : undefined;
 }
 
-function offeredFigures({ offered, elapsedMs }: LoadResult, plannedPerS: number | undefined): Figures {
-  return plannedPerS === undefined ? {} : { offeredShare: ((offered / elapsedMs) * 1000) / plannedPerS };
-}
-
-function refusedFigures({ statuses, offered }: LoadResult): Figures {
-  if (offered === 0) return {};
+function openLoopFigures({ statuses, offered, elapsedMs }: LoadResult, plannedPerS: number | undefined): Figures {
+  if (plannedPerS === undefined) return {};
   const answered = Object.values(statuses).reduce((sum, count) => sum + count, 0);
-  return { answeredShare: answered / offered, refusedShare: (statuses['503'] ?? 0) / Math.max(1, answered) };
+  return {
+    offeredShare: ((offered / elapsedMs) * 1000) / plannedPerS,
+    answeredShare: answered / offered,
+    refusedShare: (statuses['503'] ?? 0) / Math.max(1, answered),
+  };
 }

@@ -1,7 +1,7 @@
 // Fills a queue with the gateway's own queue code, which is faster than HTTP and has the same result in Redis.
 import { createLog } from '../lib/process/log.ts';
 import { SETTINGS } from '../lib/process/settings.ts';
-import { type ConnectionOptions, RedisConnection } from '../lib/redis/server/connection.ts';
+import { RedisConnection } from '../lib/redis/server/connection.ts';
 import { queuePartitions, type QueuePartition } from '../lib/redis/stream/queue-partitions.ts';
 import { StreamQueue } from '../lib/redis/accept/stream-queue.ts';
 import type { Outcome } from '../lib/ingest/queue.ts';
@@ -14,12 +14,7 @@ import { SYSTEM } from '../lib/process/clock.ts';
 
 const IN_FLIGHT = 1_000;
 
-const optionsFor = (redis: RunningServer): ConnectionOptions => ({
-  ...SYSTEM,
-  uri: `redis://127.0.0.1:${redis.port}`,
-  name: 'bench',
-  log: createLog('bench', 'error'),
-});
+const log = createLog('bench', 'error');
 
 export async function redisCommand({ port }: RunningServer, ...command: readonly string[]): Promise<unknown> {
   const client = await PlainRedis.open(port);
@@ -29,17 +24,12 @@ export async function redisCommand({ port }: RunningServer, ...command: readonly
 /** Throws if an event is not accepted. */
 export async function fillQueue(redis: RunningServer, count: number, bytes = CANONICAL_BODY_BYTES): Promise<void> {
   const nextId = idSource();
-  const connection = new RedisConnection(optionsFor(redis));
+  const uri = `redis://127.0.0.1:${redis.port}`;
+  const connection = new RedisConnection({ ...SYSTEM, uri, name: 'bench', log });
   const accepts = SETTINGS.INGEST_BODY_BYTES_MAX.default;
-  const [part] = queuePartitions(optionsFor(redis).uri as string, 1, { ...SYSTEM, accepts }) as [QueuePartition];
-  const queue = new StreamQueue({
-    clock: SYSTEM.clock,
-    part,
-    connection,
-    enqueueTimeoutMs: 30_000,
-    log: createLog('bench', 'error'),
-    durability: WARN,
-  });
+  const [part] = queuePartitions(uri, 1, { ...SYSTEM, accepts }) as [QueuePartition];
+  const { clock } = SYSTEM;
+  const queue = new StreamQueue({ clock, part, connection, enqueueTimeoutMs: 30_000, log, durability: WARN });
   connection.open();
   try {
     await eventually('the queue takes events', async () => (await queue.probe()).available);

@@ -62,7 +62,11 @@ for (const benchCase of cases) {
 }
 process.stdout.write(`\n${file}.ndjson\n`);
 const chart = costChart(summaries, about);
-if (chart !== undefined) writePicture('cost', chart);
+if (chart !== undefined) {
+  const path = rounds < ROUNDS_DEFAULT ? `${file}-cost.svg` : join(ROOT, '.github/images/cost.svg');
+  writeFileSync(path, chart);
+  process.stdout.write(`${path}\n`);
+}
 process.exit(ended());
 
 /** Prints the missed goals, and returns the exit code. */
@@ -73,12 +77,6 @@ function ended(): number {
   if (missed.length > 0) process.stdout.write(`\nmissed goals:\n${missed.map((line) => `  ${line}\n`).join('')}`);
   else process.stdout.write(`\n${goals.length - open} of ${goals.length} goals reached, ${open} without a verdict\n`);
   return missed.length > 0 ? 1 : open > 0 ? 3 : 0;
-}
-
-function writePicture(name: string, svg: string): void {
-  const path = rounds < ROUNDS_DEFAULT ? `${file}-${name}.svg` : join(ROOT, `.github/images/${name}.svg`);
-  writeFileSync(path, svg);
-  process.stdout.write(`${path}\n`);
 }
 
 async function runCase(benchCase: BenchCase): Promise<CaseSamples> {

@@ -67,16 +67,17 @@ async function run({ environment }: Bench, { label, root, consumers, ratePerS }:
     const parts = { serverUs: [gateway.pid], redisUs: [redis.pid], consumersUs: replicas.map(({ pid }) => pid) };
     const books: CpuBook[] = [];
     const scrapes: Promise<Scrape[]>[] = [];
-    const sizes: Promise<{ readonly log: number; readonly disk: number; readonly memory: number }>[] = [];
     const rows = async (): Promise<number> => {
       const size = `SELECT pg_database_size(current_database())::int AS bytes`;
       return (await postgres?.query<{ bytes: number }>(warehouse, size))?.[0]?.bytes ?? folderBytes(folder);
     };
-    const sizesNow = async (): Promise<Awaited<(typeof sizes)[number]>> => ({
+    const sizesNow = async () => ({
       log: [gateway, ...replicas].reduce((sum, { printed }) => sum + printed(), 0),
       disk: folderBytes(redis.folder ?? '') + (await rows()),
       memory: await redisMemory(redis),
     });
+    type Sizes = Awaited<ReturnType<typeof sizesNow>>;
+    const sizes: Promise<Sizes>[] = [];
     const mark = (): void => {
       books.push(new CpuBook());
       scrapes.push(Promise.all(replicas.map(scraped)));
@@ -93,7 +94,7 @@ async function run({ environment }: Bench, { label, root, consumers, ratePerS }:
     const warehouseUs = each(postgres?.processes().slice(0, 1) ?? []);
     const totalUs = Object.values(costs).reduce((sum, one) => sum + one, warehouseUs);
     const [delaysBefore, delaysAfter] = (await Promise.all(scrapes)) as [Scrape[], Scrape[]];
-    const [small, large] = (await Promise.all(sizes)) as [Awaited<(typeof sizes)[0]>, Awaited<(typeof sizes)[0]>];
+    const [small, large] = (await Promise.all(sizes)) as [Sizes, Sizes];
     const delayMs = (share: number): number => 1_000 * landingDelay(delaysBefore, delaysAfter, share);
     const figures: Figures = {
       ratePerS: (events / result.elapsedMs) * 1_000,

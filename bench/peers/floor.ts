@@ -4,7 +4,7 @@
 // Environment: PORT, CERT, KEY, CA (paths). If REDIS_PORT is set, each request awaits the reply to one PING.
 import { readFileSync } from 'node:fs';
 import { createServer } from 'node:https';
-import { connect } from 'node:net';
+import { connect, type AddressInfo } from 'node:net';
 
 const env = process.env;
 const body = '{"id":"00000000-0000-4000-8000-000000000000","status":"accepted"}';
@@ -26,8 +26,7 @@ const server = createServer(
 );
 server.keepAliveTimeout = 60_000;
 server.listen(Number(env['PORT'] ?? 0), '127.0.0.1', () => {
-  const address = server.address();
-  process.stdout.write(`listening on ${typeof address === 'object' && address !== null ? address.port : ''}\n`);
+  process.stdout.write(`listening on ${(server.address() as AddressInfo).port}\n`);
 });
 process.on('SIGTERM', () => process.exit(0));
 

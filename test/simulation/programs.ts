@@ -1,10 +1,5 @@
 // The gateway and the consumer, assembled as their programs assemble them, on simulated clocks, connections and
 // stores. TLS, HTTP parsing, identities and quotas are left out: a request is an object with a complete body.
-import { eraseEvents } from '../../lib/admin/erase.ts';
-import { reconcile } from '../../lib/admin/reconcile.ts';
-import { pruneRows } from '../../lib/admin/prune.ts';
-import { dropRows } from '../../lib/admin/quarantine.ts';
-import { replayRows } from '../../lib/admin/replay.ts';
 import type { Session } from '../../lib/admin/session.ts';
 import { Admission } from '../../lib/gateway/admission.ts';
 import { acceptEvent } from '../../lib/gateway/accept-event.ts';
@@ -37,8 +32,6 @@ import { Random } from '../campaign/random.ts';
 import type { Network } from './network.ts';
 import { actor, ActorClock, chance, type Actor, type Schedule } from './schedule.ts';
 import type { Store } from './store.ts';
-
-const ALL_ROWS = { entries: undefined, reason: undefined, sinceMs: undefined };
 
 const URI = 'redis://queue:6379';
 export const ENQUEUE_TIMEOUT_MS = 1_000;
@@ -165,7 +158,7 @@ export class Gateway extends Program {
   }
 }
 
-/** The commands of `ingest-admin`, without prompts or output. They reject if the queue or the warehouse fails. */
+/** Runs commands of `ingest-admin`, without prompts or output. They reject if the queue or the warehouse fails. */
 export class Operator extends Program {
   readonly #session: Session;
 
@@ -188,28 +181,7 @@ export class Operator extends Program {
     };
   }
 
-  replay(): Promise<boolean> {
-    return this.#run((session) => replayRows(session, ALL_ROWS));
-  }
-
-  drop(entries: readonly string[]): Promise<boolean> {
-    return this.#run((session) => dropRows(session, { ...ALL_ROWS, entries }));
-  }
-
-  erase(id: string): Promise<boolean> {
-    return this.#run((session) => eraseEvents(session, [id]));
-  }
-
-  prune(): Promise<boolean> {
-    const beforeMs = this.system.clock.epochMs();
-    return this.#run((session) => pruneRows(session, { table: 'events', beforeMs }));
-  }
-
-  reconcile(land: boolean): Promise<boolean> {
-    return this.#run((session) => reconcile(session, { land, rate: 1_000_000, metrics: undefined }));
-  }
-
-  async #run(command: (session: Session) => Promise<boolean>): Promise<boolean> {
+  async run(command: (session: Session) => Promise<boolean>): Promise<boolean> {
     try {
       return await command(this.#session);
     } finally {

@@ -1,6 +1,12 @@
 // One run: two gateways, three consumers and some producers on one virtual clock, with the faults of a seed. Requests
 // are sent and faults begin until EVENTS_MS. At HEALED_MS all faults are over, and all accepted events must then land
 // within LANDED_MS.
+import { eraseEvents } from '../../lib/admin/erase.ts';
+import { pruneRows } from '../../lib/admin/prune.ts';
+import { dropRows } from '../../lib/admin/quarantine.ts';
+import { reconcile } from '../../lib/admin/reconcile.ts';
+import { replayRows } from '../../lib/admin/replay.ts';
+import type { Session } from '../../lib/admin/session.ts';
 import { Random } from '../campaign/random.ts';
 import { drawFaults, type Fault, type Kind } from './faults.ts';
 import { bodyOf, Invariants, Violation, type Sent } from './invariants.ts';
@@ -27,6 +33,7 @@ const HOURS_BACK_MS = 2 * 3_600_000;
 /** A consumer that has not stopped after this time is killed. */
 const DRAIN_MS = 10_000;
 const WATCH_MS = 500;
+const ALL_ROWS = { entries: undefined, reason: undefined, sinceMs: undefined };
 /** Commands after which a promised event may be missing. */
 const MAY_LOSE = new Set(['XACK', 'trim', 'erase']);
 
@@ -386,23 +393,33 @@ class Simulation {
       },
       replay: () => {
         store.cured = true;
-        this.#operate((operator) => operator.replay());
+        this.#operate((session) => replayRows(session, ALL_ROWS));
       },
       erase: () => {
         const id = this.#invariants.erase(which);
-        if (id !== undefined) this.#operate((operator) => operator.erase(id), 'an operator erased an event');
+        if (id !== undefined) this.#operate((session) => eraseEvents(session, [id]), 'an operator erased an event');
       },
       drop: () => {
         const entries = this.#invariants.drop();
         if (entries.length > 0)
-          this.#operate((operator) => operator.drop(entries), 'an operator dropped quarantine rows');
+          this.#operate(
+            (session) => dropRows(session, { ...ALL_ROWS, entries }),
+            'an operator dropped quarantine rows',
+          );
       },
       prune: () => {
         if (this.#schedule.wallOffMs < FIFTY_HOURS_MS) this.#pass(FIFTY_HOURS_MS);
         this.#invariants.prune(this.#schedule.wallOffMs);
-        this.#operate((operator) => operator.prune(), 'an operator pruned old rows');
+        this.#operate(
+          (session) => pruneRows(session, { table: 'events', beforeMs: session.clock.epochMs() }),
+          'an operator pruned old rows',
+        );
       },
-      'land again': () => this.#operate((operator) => operator.reconcile(true), 'an operator landed what is missing'),
+      'land again': () =>
+        this.#operate(
+          (session) => reconcile(session, { land: true, rate: 1_000_000, metrics: undefined }),
+          'an operator landed what is missing',
+        ),
     };
     const end = await begins[kind]();
     return typeof end === 'function' ? (end as () => unknown) : undefined;
@@ -414,8 +431,8 @@ class Simulation {
     this.#parts.server.offMs += ms;
   }
 
-  #operate(command: (operator: Operator) => Promise<boolean>, mark?: Mark): void {
-    void command(new Operator(this.#world, 'operator')).then(
+  #operate(command: (session: Session) => Promise<boolean>, mark?: Mark): void {
+    void new Operator(this.#world, 'operator').run(command).then(
       (isDone) => isDone && mark !== undefined && this.#parts.marks.reach(mark),
       () => undefined,
     );

@@ -5,6 +5,7 @@ import { RETENTION_MS } from '../../lib/ingest/queue.ts';
 import { isSameProducer } from '../../lib/process/producer-name.ts';
 
 interface Entry {
+  hasLanded: boolean;
   readonly acceptedAtMs: number;
   readonly producer: string;
   readonly body: string;
@@ -14,19 +15,9 @@ interface Entry {
 export class MemoryQueueStore {
   readonly entries: Entry[] = [];
   readonly index = new Map<string, Entry>();
-  readonly #landed = new Set<Entry>();
-
-  add(id: string, entry: Entry): void {
-    this.entries.push(entry);
-    this.index.set(id, entry);
-  }
 
   land(): void {
-    for (const entry of this.entries) this.#landed.add(entry);
-  }
-
-  hasLanded(entry: Entry): boolean {
-    return this.#landed.has(entry);
+    for (const entry of this.entries) entry.hasLanded = true;
   }
 }
 
@@ -51,7 +42,9 @@ export class MemoryQueue implements Queue {
         if (!isSameProducer(known.producer, producer)) return settle('conflict');
         return settle(known.body === text ? 'duplicate' : 'differing');
       }
-      this.#store.add(id, { producer, body: text, acceptedAtMs: Date.now(), notes });
+      const entry = { producer, body: text, acceptedAtMs: Date.now(), notes, hasLanded: false };
+      this.#store.entries.push(entry);
+      this.#store.index.set(id, entry);
       settle('accepted');
     });
   }
@@ -83,6 +76,6 @@ export class MemoryQueue implements Queue {
   #known(id: string): Entry | undefined {
     const known = this.#store.index.get(id);
     if (known === undefined || Date.now() - known.acceptedAtMs < this.#retentionMs) return known;
-    return this.#store.hasLanded(known) ? undefined : known;
+    return known.hasLanded ? undefined : known;
   }
 }
