@@ -124,7 +124,8 @@ export class Exchange {
 
   #respond(given: GatewayAnswer, close: boolean): void {
     const { connection, request, requestId, fields } = this;
-    const answer = fields === undefined ? given : withFields(given, fields);
+    const wanted = request.fault === undefined ? given : faultAnswer(request.fault);
+    const answer = fields === undefined ? wanted : withFields(wanted, fields);
     this.#end(answer.status);
     if (answer.refusal !== undefined) this.#context.refusals.refused(answer.refusal, this.producer, connection);
     if (this.#context.logsAnswers) this.#logAnswer(answer);

@@ -187,9 +187,12 @@ export class NodeRequest<T> implements HttpRequest {
     return promise;
   }
 
+  get fault(): ProtocolFault | undefined {
+    return this.#path.unfinished === this ? this.#path.fault : undefined;
+  }
   /** Ends the reading of a body whose rest is unreadable or late. */
   cut(): void {
-    if (this.#path.fault !== undefined && !this.message.complete) this.#done?.(this.#path.fault);
+    if (this.fault !== undefined) this.#done?.(this.fault);
   }
 
   respond(requestId: string, answer: Answer, close: boolean): void {

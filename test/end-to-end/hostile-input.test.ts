@@ -108,6 +108,7 @@ describe('broken framing gets 400, and nothing after it is read', () => {
     `POST /events HTTP/1.1\r\n${JSON_TYPE}\r\n${length}\r\n\r\n${body}`,
     '\x00\x01\x02\xff\xfe\r\n\r\n',
     'BROKEN\r\n\r\n'.repeat(6),
+    requestText('GET /events/a', [CHUNKED], 'zz\r\n'),
   ])
     it(JSON.stringify(text), () => refusedAndClosed(text, 400, 'INVALID_EVENT'));
 });
