@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { once } from 'node:events';
 import { connect, createServer, type AddressInfo } from 'node:net';
 import { join } from 'node:path';
@@ -75,6 +75,7 @@ describe('ingest-run', () => {
     const folder = temporaryFolder();
     const run = ingestRun(join(folder, '.ingest'), '127.0.0.1:0');
     await run.line(/Ctrl-C ends everything/);
+    await eventually('the consumer has made its file', () => existsSync(join(folder, '.ingest', 'warehouse.db')));
     const mode = (name: string): number => statSync(join(folder, '.ingest', name)).mode & 0o777;
     assert.deepEqual([mode('redis'), mode('warehouse.db')], [0o700, 0o600], 'only their owner reads bodies');
     const second = ingestRun(join(folder, '.ingest'), '127.0.0.1:0');
