@@ -9,10 +9,8 @@ export function readConsumerConfig(environment: Environment) {
   const settings = new Settings(environment, 'consumer');
   return settings.read({
     queueUri: queueUriOf(settings),
-    /** Used for a Redis Cluster only. */
     queuePartitions: settings.get('INGEST_QUEUE_PARTITIONS'),
     warehouseUri: settings.get('INGEST_WAREHOUSE_URI') ?? '',
-    /** Address of `/health/*` and `/metrics`. */
     address: settings.get('INGEST_CONSUMER_ADDR'),
     /** Maximum number of entries in one read. In a backlog, up to eight times as many land together. */
     batchMax: settings.get('INGEST_CONSUMER_BATCH_MAX'),

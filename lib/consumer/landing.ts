@@ -70,7 +70,7 @@ export interface Telemetry {
   readonly spans?: LandingSpans | undefined;
 }
 
-export interface LandingOptions {
+interface LandingOptions {
   readonly reader: Pick<QueueReader, 'erased'>;
   readonly warehouse: Warehouse;
   readonly telemetry: Telemetry;
@@ -104,7 +104,9 @@ export class Landing {
       const kept = new Set(refused.map(quarantineName));
       // An earlier try may have put an erased event in quarantine, with its body.
       const rows = some.flatMap((one) => (isErasedNow(one) ? quarantineName(one) : (one.replayOf ?? [])));
-      await this.#release(rows.filter((row) => !kept.has(row)));
+      const released = rows.filter((row) => !kept.has(row));
+      // If the process crashes before this, the entry of a row is read again, and its row is removed then.
+      if (released.length > 0) await this.#options.warehouse.release(released);
       // No retry can follow from here on, so each entry is reported once.
       this.#tellQuarantined(refused, startMs);
       if (end < entries.length) this.#weightMax = Math.min(WEIGHT_MAX, 2 * this.#weightMax);
@@ -174,11 +176,6 @@ export class Landing {
     if (replayOf === undefined) metrics.delay.observe(delayMs / 1000);
   }
 
-  /** If the process crashes before this, the entry of the row is read again, and its row is removed then. */
-  async #release(rows: readonly string[]): Promise<void> {
-    if (rows.length > 0) await this.#options.warehouse.release(rows);
-  }
-
   /** Leaves out events that have landed before: an entry may be read again after a newer schema refuses its event. */
   async #notLanded(rejections: readonly Rejection[]): Promise<readonly Rejection[]> {
     const asked = rejections.flatMap((one) => (one.code === 'schema' && one.id !== undefined ? [one] : []));
@@ -205,7 +202,7 @@ export class Landing {
     if (kept.length > 0) await this.#options.warehouse.quarantine(kept.map(rowOf));
     const names = new Set(kept.map(quarantineName));
     const gone = stale.filter((one) => !names.has(quarantineName(one)));
-    await this.#release(gone.map(quarantineName));
+    if (gone.length > 0) await this.#options.warehouse.release(gone.map(quarantineName));
     return rejections.filter((one) => !gone.includes(one));
   }
 

@@ -63,7 +63,7 @@ export class Replica {
       Number(consumers.every((consumer) => consumer.answers('warehouse')) && watch.warehouseTrouble === undefined),
     );
     metrics.queueAvailable.read(() => Number(consumers.some((consumer) => consumer.answers('queue'))));
-    const ofEach = (value: (consumer: Consumer, partition: number) => boolean) => (): Sample[] =>
+    const ofEach = (value: (consumer: Consumer, partition: number) => boolean) => () =>
       consumers.map((consumer, partition) => ({ labels: { partition }, value: Number(value(consumer, partition)) }));
     metrics.queueUp.readEach(ofEach((_, partition) => reads(partition)));
     metrics.replicasFull.readEach(ofEach((consumer) => consumer.full));
@@ -85,11 +85,6 @@ export class Replica {
       metrics: () => exposition(metrics.registry),
     };
   }
-}
-
-interface Sample {
-  readonly labels: { readonly partition: number };
-  readonly value: number;
 }
 
 /** Makes concurrent calls of `prepare` share one preparation. */

@@ -13,7 +13,6 @@ import { messageOf } from '../process/message-of.ts';
 import { allStarted, EXIT, StartFailure } from '../process/program.ts';
 import { reloadable, type Reloadable } from '../process/reloadable.ts';
 
-/** Paths of PEM files. */
 export interface TlsFiles {
   readonly cert: string;
   readonly key: string;
@@ -120,7 +119,6 @@ async function certificatesIn(files: TlsFiles, file: 'cert' | 'clientCa') {
   return { blocks, certificates: blocks.map((block) => usable(files, file, () => new X509Certificate(block))) };
 }
 
-/** Returns the result. If it fails, throws a StartFailure that names the file. */
 function usable<T>(files: TlsFiles, file: keyof TlsFiles, read: () => T): T {
   try {
     return read();
