@@ -139,7 +139,7 @@ describe('the package on an empty Debian', () => {
     assert.match(machine.ok(block('su postgres')), /shop\/1/);
     const asAdmin = block('export INGEST_QUEUE_URI');
     assert.match(machine.ok(asAdmin), /replica/);
-    const timer = block('printf').replace(/^ln -s.*$/m, 'systemctl start ingest-reconcile');
+    const timer = block('install -m 600').replace(/^ln -s.*$/m, 'systemctl start ingest-reconcile');
     const shown = machine.ok(`${asAdmin}\n${timer}\ncat /var/lib/ingest-metrics/ingest_reconcile.prom`);
     assert.match(shown, /^ingest_reconcile_events\{place="missing"\} 0$/m);
     for (const unit of ['ingest-gateway@9470', 'ingest-consumer@9464'])
