@@ -40,13 +40,6 @@ describe('the URI of a queue', () => {
     });
   });
 
-  it('may name a master without a user and a database', () => {
-    const given = parts('redis+sentinel://s1/main') as { readonly uri: string };
-    assert.equal(given.uri, 'redis://s1:26379');
-    const user = parts('redis+sentinel://user@s1/main') as { readonly uri: string };
-    assert.equal(user.uri, 'redis://user@s1:26379');
-  });
-
   it('names nodes of a cluster, over TLS with the scheme for it', () => {
     assert.deepEqual(parts('rediss+cluster://:secret@h1:7000,h2'), {
       kind: 'cluster',

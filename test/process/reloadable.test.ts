@@ -104,15 +104,6 @@ describe('watched files', () => {
     assert.deepEqual([outcomes, files.value], [[false, true], 'later']);
   });
 
-  it('are loaded again on demand, even without a change', async () => {
-    const path = join(temporaryFolder(), 'list');
-    writeFileSync(path, 'same');
-    const { files, changes, watch } = await watched(path);
-    watch();
-    await files.reload();
-    assert.deepEqual(changes, ['same']);
-  });
-
   it('that changed between the first read and the watch are loaded again', async () => {
     const path = join(temporaryFolder(), 'list');
     writeFileSync(path, 'old');
