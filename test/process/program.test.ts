@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { describe, it } from 'node:test';
 import { messageOf } from '../../lib/process/message-of.ts';
-import { BUILD, configurationFailure, EXIT, modeOf, StartFailure, versionLine } from '../../lib/process/program.ts';
+import { BUILD, EXIT, modeOf, StartFailure, versionLine } from '../../lib/process/program.ts';
 
 describe('the arguments of a program', () => {
   it('select its mode, in a long or a short form; without arguments it runs', () => {
@@ -46,12 +46,6 @@ describe('a program', () => {
     assert.equal(BUILD.version, (JSON.parse(manifest) as { version: string }).version);
     assert.equal(versionLine('ingest-send'), `ingest-send ${BUILD.version} (${BUILD.revision})\n`);
     assert.match(BUILD.revision, /^(?:[0-9a-f]{12}|unreleased)$/);
-  });
-
-  it('with a wrong configuration exits with 2 and a line for each problem', () => {
-    const { exitCode, message } = configurationFailure({ problems: ['A: a', 'B: b'] });
-    assert.equal(exitCode, 2);
-    assert.equal(message, 'A: a\nB: b');
   });
 });
 

@@ -3,7 +3,6 @@ import { describe, it } from 'node:test';
 import { readAdminConfig } from '../../lib/admin/config.ts';
 import { readConsumerConfig } from '../../lib/consumer/config.ts';
 import { readGatewayConfig } from '../../lib/gateway/config.ts';
-import { listUri } from '../../lib/process/uri.ts';
 import { queueAddress } from '../../lib/process/queue-uri.ts';
 
 const parts = (uri: string): unknown => {
@@ -48,12 +47,6 @@ describe('the URI of a queue', () => {
       uri: 'rediss://:secret@h1:7000',
       anonymous: 'rediss://h1:7000',
     });
-  });
-
-  it('may not have anything before its scheme', () => {
-    assert.deepEqual(listUri('redis+cluster://h1,h2')?.hosts, ['h1', 'h2']);
-    for (const text of [' redis+cluster://h1,h2', '1redis://h1', 'redis://h1 ?', ''])
-      assert.equal(listUri(text)?.hosts[0] === 'h1', false, text);
   });
 
   it('names two servers of a dispatcher, with the same user and password', () => {

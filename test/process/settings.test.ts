@@ -74,18 +74,5 @@ describe('the table of settings', () => {
       const unset = new Settings(required(program), program);
       for (const [key] of settingsOf(program)) assert.deepEqual(values.get(key), unset.get(key), key);
     });
-
-    it(`has the bounds that ingest-${program} checks: a value outside is a problem that names key and bounds`, () => {
-      for (const [key, setting] of settingsOf(program)) {
-        const [, min, max] =
-          /^a whole number from (\d+) to (\d+)$/.exec('expected' in setting ? setting.expected : '') ?? [];
-        if (min === undefined) continue;
-        const problems = (value: number): readonly string[] =>
-          new Settings({ ...required(program), [key]: String(value) }, program).report().problems;
-        assert.deepEqual([...problems(Number(min)), ...problems(Number(max))], [], key);
-        for (const outside of [Number(min) - 1, Number(max) + 1])
-          assert.deepEqual(problems(outside), [`${key}="${outside}": expected a whole number from ${min} to ${max}`]);
-      }
-    });
   }
 });
