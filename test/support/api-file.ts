@@ -20,16 +20,7 @@ ajv.addVocabulary(['discriminator']);
 ajv.addSchema({ $id: 'events', $defs: asSchema((document['components'] as JsonObject)['schemas'] ?? null) });
 
 function asSchema(value: Json): Json {
-  if (Array.isArray(value)) return value.map(asSchema);
-  if (!isObject(value)) return value;
-  return Object.fromEntries(
-    Object.entries(value).map(([key, one]) => [
-      key,
-      key === '$ref' && typeof one === 'string'
-        ? one.replace('#/components/schemas/', 'events#/$defs/')
-        : asSchema(one),
-    ]),
-  );
+  return JSON.parse(JSON.stringify(value).replaceAll('"#/components/schemas/', '"events#/$defs/')) as Json;
 }
 
 export function at(pointer: string): Json {

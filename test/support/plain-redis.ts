@@ -3,15 +3,13 @@
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 
-interface Read {
-  readonly value: unknown;
-  readonly next: number;
-}
+const INCOMPLETE = new Error('the reply is not complete');
 
 export class PlainRedis {
   readonly #socket: Socket;
   readonly #waiting: PromiseWithResolvers<unknown>[] = [];
   #received: Buffer = Buffer.alloc(0);
+  #at = 0;
 
   private constructor(socket: Socket) {
     this.#socket = socket;
@@ -57,47 +55,35 @@ export class PlainRedis {
     this.#received = Buffer.concat([this.#received, bytes]);
     // Every reply ends with a line feed, so a long one is not parsed again for each chunk.
     if (bytes.at(-1) !== 0x0a) return;
-    for (let read = this.#read(0); read !== undefined; read = this.#read(0)) {
-      this.#received = this.#received.subarray(read.next);
-      const waiting = this.#waiting.shift();
-      if (read.value instanceof Error) waiting?.reject(read.value);
-      else waiting?.resolve(read.value);
-    }
-  }
-
-  /** Returns the reply that begins at a position, or undefined if it is not complete. */
-  #read(at: number): Read | undefined {
-    const end = this.#received.indexOf('\r\n', at);
-    if (end === -1) return undefined;
-    const line = this.#received.toString('utf8', at + 1, end);
-    const next = end + 2;
-    switch (this.#received.toString('latin1', at, at + 1)) {
-      case '+':
-        return { value: line, next };
-      case '-':
-        return { value: new Error(line), next };
-      case ':':
-        return { value: Number(line), next };
-      case '$': {
-        if (line === '-1') return { value: null, next };
-        const until = next + Number(line);
-        if (this.#received.length < until + 2) return undefined;
-        return { value: this.#received.toString('utf8', next, until), next: until + 2 };
+    try {
+      while (this.#received.length > 0) {
+        this.#at = 0;
+        const value = this.#read();
+        this.#received = this.#received.subarray(this.#at);
+        const waiting = this.#waiting.shift();
+        if (value instanceof Error) waiting?.reject(value);
+        else waiting?.resolve(value);
       }
-      default:
-        return line === '-1' ? { value: null, next } : this.#list(Number(line), next);
+    } catch (cause) {
+      if (cause !== INCOMPLETE) throw cause;
     }
   }
 
-  #list(length: number, from: number): Read | undefined {
-    const value: unknown[] = [];
-    let next = from;
-    while (value.length < length) {
-      const read = this.#read(next);
-      if (read === undefined) return undefined;
-      value.push(read.value);
-      next = read.next;
-    }
-    return { value, next };
+  /** Returns the reply at the current position, and advances the position. Throws if the reply is not complete. */
+  #read(): unknown {
+    const from = this.#at;
+    const end = this.#received.indexOf('\r\n', from);
+    if (end === -1) throw INCOMPLETE;
+    const line = this.#received.toString('utf8', from + 1, end);
+    this.#at = end + 2;
+    const type = this.#received.toString('latin1', from, from + 1);
+    if (type === '+') return line;
+    if (type === '-') return new Error(line);
+    if (type === ':') return Number(line);
+    if (line === '-1') return null;
+    if (type === '*') return Array.from({ length: Number(line) }, () => this.#read());
+    this.#at += Number(line) + 2;
+    if (this.#received.length < this.#at) throw INCOMPLETE;
+    return this.#received.toString('utf8', end + 2, this.#at - 2);
   }
 }

@@ -1,8 +1,7 @@
 // A real Redis Cluster with three masters, each with one replica.
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
-import { tlsArguments } from './redis-tls.ts';
-import { freePort, TestRedis } from './redis.ts';
+import { freePort, TestRedis, tlsArguments } from './redis.ts';
 import { eventually } from './scope.ts';
 import type { Pki } from './pki.ts';
 
@@ -90,14 +89,10 @@ export class TestCluster {
         for (const node of this.nodes) {
           const info = String(await node.command('CLUSTER', 'INFO'));
           const nodes = String(await node.command('CLUSTER', 'NODES'));
-          if (!info.includes('cluster_state:ok') || !info.includes('cluster_slots_ok:16384') || nodes.includes('fail'))
-            return false;
-          if (
-            /myself,slave/.test(nodes) &&
-            !String(await node.command('INFO', 'replication')).includes('master_link_status:up')
-          )
-            return false;
-          if ((nodes.match(/slave/g) ?? []).length !== MASTERS) return false;
+          if (!info.includes('cluster_state:ok') || !info.includes('cluster_slots_ok:16384')) return false;
+          if (nodes.includes('fail') || nodes.match(/slave/g)?.length !== MASTERS) return false;
+          const replication = String(await node.command('INFO', 'replication'));
+          if (nodes.includes('myself,slave') && !replication.includes('master_link_status:up')) return false;
         }
         return true;
       },

@@ -2,9 +2,8 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { openLink, type Link } from './link.ts';
-import { tlsArguments } from './redis-tls.ts';
 import { PlainRedis } from './plain-redis.ts';
-import { freePort, SERVER, TestRedis } from './redis.ts';
+import { freePort, SERVER, TestRedis, tlsArguments } from './redis.ts';
 import { atEnd, eventually, start, temporaryFolder, type Child } from './scope.ts';
 import type { Pki } from './pki.ts';
 
@@ -152,17 +151,13 @@ export class TestSentinels {
   }
 
   async #ask(sentinel: number, ...args: readonly string[]): Promise<unknown> {
-    const client = await this.#connected(sentinel);
+    let client = this.#clients.get(sentinel);
+    if (client?.closed !== false) {
+      client = await PlainRedis.open(this.#sentinels[sentinel]?.port ?? 0, this.#options.password);
+      atEnd(client.close.bind(client));
+      this.#clients.set(sentinel, client);
+    }
     return client.call('SENTINEL', ...args);
-  }
-
-  async #connected(sentinel: number): Promise<PlainRedis> {
-    const before = this.#clients.get(sentinel);
-    if (before?.closed === false) return before;
-    const client = await PlainRedis.open(this.#sentinels[sentinel]?.port ?? 0, this.#options.password);
-    atEnd(() => client.close());
-    this.#clients.set(sentinel, client);
-    return client;
   }
 }
 

@@ -3,6 +3,7 @@ import { execFileSync } from 'node:child_process';
 import { existsSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { freePort } from './free-port.ts';
+import type { Pki } from './pki.ts';
 import { PlainRedis } from './plain-redis.ts';
 import { atEnd, eventually, exited, start, temporaryFolder, type Child } from './scope.ts';
 
@@ -26,6 +27,21 @@ export function clockFrom(file: string): Readonly<Record<string, string>> {
     FAKETIME_NO_CACHE: '1',
     DONT_FAKE_MONOTONIC: '1',
   };
+}
+
+/** Returns the arguments that `--tls-port` needs besides the port. Clients need no certificate. */
+export async function tlsArguments(pki: Pki): Promise<readonly string[]> {
+  const { cert, key } = await pki.producer('redis');
+  return [
+    ...['--tls-auth-clients', 'no', '--tls-ca-cert-file', pki.path('ca.pem')],
+    ...['--tls-cert-file', pki.path('server.pem'), '--tls-key-file', pki.path('server-key.pem')],
+    ...[
+      '--tls-client-cert-file',
+      pki.write('redis.pem', cert),
+      '--tls-client-key-file',
+      pki.write('redis-key.pem', key),
+    ],
+  ];
 }
 
 export interface StreamEntry {
