@@ -5,9 +5,9 @@
 //
 // Compares each of the last COMMITS commits along the first-parent history with its predecessor, in the changed files,
 // in two ways: with the predecessor's report and with its baseline file. A new finding is called known if its file has
-// no more findings with the same rule and message (digits masked) than before. Such a finding can still be new, if an
-// old one was removed and another one added, so the share is an upper bound. Exits with code 1 if it exceeds 2 %.
-// Clones the repository into a temporary folder.
+// no more findings with the same rule, message (digits masked) and declared name than before. Such a finding can still
+// be new, if an old one was removed and another one added, so the share is an upper bound. Exits with code 1 if it
+// exceeds 2 %. Clones the repository into a temporary folder.
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -40,16 +40,20 @@ async function scanned(commit: string, paths: readonly string[]): Promise<readon
   return code.length === 0 ? [] : (await analyse({ root: tree, config, paths: code })).report.findings;
 }
 
+/** A declaration of another name is another finding. */
+const DECLARATION = /\b(?:var|let|const|function|class)\s+([\w$]+)/u;
+
 function counted(findings: readonly Finding[]): Map<string, number> {
   const counts = new Map<string, number>();
-  for (const { ruleId, message, location } of findings) {
-    const key = JSON.stringify([location.path, ruleId, masked(message)]);
+  for (const { ruleId, message, location, codeSnippet = '' } of findings) {
+    const name = DECLARATION.exec(codeSnippet)?.[1];
+    const key = JSON.stringify([location.path, ruleId, masked(message), name]);
     counts.set(key, (counts.get(key) ?? 0) + 1);
   }
   return counts;
 }
 
-/** Returns how many new findings are not explained by an increase in findings with their file, rule and message. */
+/** Returns how many new findings are not explained by an increase in findings with their file, rule, message and name. */
 function knownAmong(news: readonly Finding[], before: readonly Finding[], after: readonly Finding[]): number {
   const [was, now] = [counted(before), counted(after)];
   return [...counted(news)].reduce((sum, [key, count]) => {
@@ -60,12 +64,12 @@ function knownAmong(news: readonly Finding[], before: readonly Finding[], after:
 
 const totals = new Map<string, { known: number; news: number }>();
 
-function compare(name: string, before: readonly Finding[], after: readonly Finding[], changes: SourceChanges): void {
-  const { known } = matchFindings(
-    before.map((finding) => ({ finding })),
-    after,
-    { changes },
-  );
+type Findings = readonly Finding[];
+
+/** `baseline` has the findings `before` as a report or as a baseline file, which has no source lines. */
+function compare(name: string, baseline: Findings, before: Findings, after: Findings, changes: SourceChanges): void {
+  const entries = baseline.map((finding) => ({ finding }));
+  const { known } = matchFindings(entries, after, { changes });
   const news = after.filter((finding) => !known.has(finding));
   const total = totals.get(name) ?? { known: 0, news: 0 };
   total.known += knownAmong(news, before, after);
@@ -90,8 +94,8 @@ async function step(old: string, commit: string): Promise<void> {
     'ESLint',
   );
   const file = readBaselineFile(memorySource(text, 'baseline')).entries.map(({ finding }) => finding);
-  compare('report', moved(before), after, changes);
-  compare('baseline file', moved(file), after, changes);
+  compare('report', moved(before), moved(before), after, changes);
+  compare('baseline file', moved(file), moved(before), after, changes);
 }
 
 try {
