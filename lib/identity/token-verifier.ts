@@ -93,7 +93,13 @@ export class TokenVerifier {
     if (token === undefined) return unauthenticated('a bearer token is required');
     let payload: JWTPayload;
     try {
-      payload = await this.#payloadOf(token, nowMs);
+      payload = await this.#payloadOf(token, nowMs).catch(async (cause: unknown) => {
+        // A key without an id may have been replaced.
+        const mayBeOld = cause instanceof errors.JWSSignatureVerificationFailed && this.#remote?.coolingDown === false;
+        if (!mayBeOld) throw cause;
+        await this.#remote.reload();
+        return this.#payloadOf(token, nowMs);
+      });
     } catch (cause) {
       return cause instanceof errors.JWKSNoMatchingKey ? this.#keyUnknown(token, nowMs) : failure(cause, nowMs);
     }
@@ -120,19 +126,6 @@ export class TokenVerifier {
   }
 
   async #payloadOf(token: string, nowMs: number): Promise<JWTPayload> {
-    try {
-      return await this.#verified(token, nowMs);
-    } catch (cause) {
-      // A key without an id may have been replaced.
-      const remote = this.#remote;
-      const mayBeOld = cause instanceof errors.JWSSignatureVerificationFailed && remote?.coolingDown === false;
-      if (!mayBeOld) throw cause;
-      await remote.reload();
-      return await this.#verified(token, nowMs);
-    }
-  }
-
-  async #verified(token: string, nowMs: number): Promise<JWTPayload> {
     const options = {
       algorithms: ALGORITHMS,
       requiredClaims: ['exp', 'aud'],
@@ -205,14 +198,12 @@ function keysIn(text: string): JSONWebKeySet {
   createLocalJWKSet(set);
   // An empty set is probably a file that is still being written.
   if (set.keys.length === 0) throw new Error('it has no keys');
-  for (const key of set.keys as unknown[])
+  for (const key of set.keys)
     // RFC 7518, sections 6.2.2, 6.3.2 and 6.4: the members of private and of symmetric keys.
-    if (isObject(key) && Object.keys(key).some((member) => /^(?:d|p|q|dp|dq|qi|oth|k)$/.test(member)))
+    if (Object.keys(key).some((member) => /^(?:d|p|q|dp|dq|qi|oth|k)$/.test(member)))
       throw new Error(`the key ${JSON.stringify(key.kid ?? '')} is private or symmetric: publish public keys only`);
   return set;
 }
-
-const isObject = (value: unknown): value is JWK => typeof value === 'object' && value !== null;
 
 /** True if a token can be verified with the key. Throws if it is malformed. */
 function isUsable(key: JWK): boolean {
