@@ -217,6 +217,13 @@ for (const version of ['TLSv1.2', 'TLSv1.3'] as const)
       }
     });
 
+    it('without a certificate stays unauthenticated', async () => {
+      const [, session] = await granted(gateway, undefined, options);
+      const resumed = await gateway.socket(undefined, { ...options, session });
+      assert.ok(resumed.socket.isSessionReused());
+      await addsNothing(redis, async () => assert.equal(await posted(resumed, 'nobody'), 401));
+    });
+
     it('gets 401 once its certificate has expired', async () => {
       const { first, session, certificate, notAfter } = await shortLived(version, options);
       await eventually('the certificate has expired', () => Date.now() > notAfter.getTime());
