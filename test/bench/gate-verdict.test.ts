@@ -19,7 +19,8 @@ const round = (costs: readonly CostRound[], part: Partial<CostRound>): CostRound
   costs.map((one) => ({ ...one, ...part }));
 const GOOD = rounds(1.1, 1.1, 1.1);
 const NOISY = rounds(0.9, 1.8, 1.1, 1.6, 1.3);
-const LATE = { p99Ms: 900, failure: '3 answers 503' };
+const FAILED = { ...QUIET, failure: '3 answers 503' };
+const BUSY = { p99Ms: 900, failure: '3 answers 503', foreignShare: 0.6 };
 
 describe('the gate', () => {
   for (const [what, wanted, costs, latencies = [QUIET]] of [
@@ -34,25 +35,15 @@ describe('the gate', () => {
     ['has a separate budget for Redis', 'worse', round(GOOD, { redisToPeer: 0.75 })],
     ['has a budget for the heap that an event allocates', 'worse', round(GOOD, { heapBytes: 4_100 })],
     ['has a limit for the cost of pipelined requests', 'worse', round(GOOD, { pipelinedToPlain: 0.6 })],
-    [
-      'fails a worse cost even if the latency is too noisy',
-      'worse',
-      rounds(1.4, 1.45, 1.38),
-      [{ ...LATE, foreignShare: 0.9 }],
-    ],
+    ['fails a worse cost even if the latency is too noisy', 'worse', rounds(1.4, 1.45, 1.38), [BUSY]],
     ['fails a worse latency even if the cost is too noisy', 'worse', NOISY, [{ ...QUIET, p99Ms: 300 }]],
     ['fails a worse Redis even if the gateway is too noisy', 'worse', round(NOISY, { redisToPeer: 1.5 })],
     ['has no verdict without a latency', 'too noisy', GOOD, []],
     ['fails a late p99 on a quiet machine', 'worse', GOOD, [{ ...QUIET, p99Ms: 200 }]],
-    ['fails an answer other than 202 on a quiet machine', 'worse', GOOD, [{ ...QUIET, failure: '3 answers 503' }]],
-    ['does not fail a late p99 while other processes use the CPU', 'too noisy', GOOD, [{ ...LATE, foreignShare: 0.6 }]],
-    ['passes after one good run', 'pass', GOOD, [{ ...LATE, foreignShare: 0.6 }, QUIET]],
-    [
-      'fails after a failure on a quiet machine, even with a good run',
-      'worse',
-      GOOD,
-      [{ ...QUIET, failure: '1' }, QUIET],
-    ],
+    ['fails an answer other than 202 on a quiet machine', 'worse', GOOD, [FAILED]],
+    ['does not fail a late p99 while other processes use the CPU', 'too noisy', GOOD, [BUSY]],
+    ['passes after one good run', 'pass', GOOD, [BUSY, QUIET]],
+    ['fails after a failure on a quiet machine, even with a good run', 'worse', GOOD, [FAILED, QUIET]],
     ['treats a run without latencies as late', 'worse', GOOD, [{ ...QUIET, p99Ms: Number.NaN }]],
   ] as readonly (readonly [string, string, CostRound[], LatencyRun[]?])[])
     it(what, () => assert.equal(outcome(costs, latencies), wanted));
@@ -67,10 +58,7 @@ describe('the gate', () => {
 describe('the step from the commit before', () => {
   const BASE = 'abcdef0123456789';
   const steps = (...ratios: number[]): CostRound[] =>
-    rounds(...ratios.map(() => 1.1)).map((round, at) => ({
-      ...round,
-      ...{ gatewayToBase: ratios[at] ?? 1, redisToBase: 1, heapToBase: 1 },
-    }));
+    ratios.flatMap((gatewayToBase) => round(rounds(1.1), { gatewayToBase, redisToBase: 1, heapToBase: 1 }));
   const latencies = (...pairs: readonly (readonly [number, number])[]): LatencyRun[] =>
     pairs.map(([p99Ms, baseP99Ms]) => ({ ...QUIET, p99Ms, baseP99Ms }));
   const SAME = latencies([8, 8], [7, 8], [9, 8]);
@@ -87,15 +75,12 @@ describe('the step from the commit before', () => {
   });
 
   it('has no verdict on p99 with fewer than three undisturbed pairs', () => {
-    const disturbed = latencies([8, 8], [8, 8], [8, 8]).map((run, at) => ({
-      ...run,
-      foreignShare: at === 0 ? 0.5 : 0,
-    }));
-    assert.equal(outcomeOf(steps(1, 1, 1), [], disturbed), 'too noisy');
+    const runs = latencies([8, 8], [8, 8], [8, 8]).map((run, at) => ({ ...run, foreignShare: at === 0 ? 0.5 : 0 }));
+    assert.equal(outcomeOf(steps(1, 1, 1), [], runs), 'too noisy');
   });
 
   it('fails a change that allocates 15 % more', () => {
-    assert.equal(outcomeOf(steps(1, 1, 1).map((round) => ({ ...round, heapToBase: 1.15 }))), 'worse');
+    assert.equal(outcomeOf(round(steps(1, 1, 1), { heapToBase: 1.15 })), 'worse');
   });
 
   it('passes a change that costs 3 %, and fails one that costs 5 %', () => {
@@ -104,21 +89,15 @@ describe('the step from the commit before', () => {
   });
 
   it('fails a change that costs Redis more, whatever the gateway saves', () => {
-    const costs = steps(0.9, 0.9, 0.9).map((round) => ({ ...round, redisToBase: 1.2 }));
-    assert.equal(outcomeOf(costs), 'worse');
+    assert.equal(outcomeOf(round(steps(0.9, 0.9, 0.9), { redisToBase: 1.2 })), 'worse');
   });
 
   it('passes a recorded step up to its limit', () => {
     const recorded = [{ since: 'abcdef', gateway: 1.1, redis: 1, reason: 'a keyed index' }];
     assert.equal(outcomeOf(steps(1.08, 1.09, 1.08), recorded), 'pass');
     assert.equal(outcomeOf(steps(1.14, 1.15, 1.13), recorded), 'worse');
-    assert.equal(
-      outcomeOf(
-        steps(1.08, 1.09, 1.08),
-        recorded.map((step) => ({ ...step, since: '999' })),
-      ),
-      'worse',
-    );
+    const elsewhere = recorded.map((step) => ({ ...step, since: '999' }));
+    assert.equal(outcomeOf(steps(1.08, 1.09, 1.08), elsewhere), 'worse');
   });
 
   it('has no verdict if no round measured it', () => {

@@ -55,23 +55,19 @@ function strangers(
   ].map((what) => ({ what, number: undefined }));
 }
 
-function rowsOf(
+const rowsOf = (
   events: readonly StoredEvent[],
   quarantine: readonly StoredEntry[],
-): ReadonlyMap<string, readonly Row[]> {
-  const rows = new Map<string, Row[]>();
-  const add = (id: string, row: Row): void => {
-    const before = rows.get(id);
-    if (before === undefined) rows.set(id, [row]);
-    else before.push(row);
-  };
-  for (const { id, body, producer } of events) add(id, { body, producer, quarantined: undefined });
-  for (const { id, body, producer, entry, reason } of quarantine)
-    if (id !== null) add(id, { body: body.toString('utf8'), producer, quarantined: `${entry}, ${reason}` });
-  return rows;
-}
+): ReadonlyMap<string | null, Row[]> =>
+  Map.groupBy(
+    [
+      ...events.map((event) => ({ ...event, quarantined: undefined })),
+      ...quarantine.map((row) => ({ ...row, body: String(row.body), quarantined: `${row.entry}, ${row.reason}` })),
+    ],
+    ({ id }) => id,
+  );
 
-function* broken(ledger: Ledger, stored: ReadonlyMap<string, readonly Row[]>): Generator<Violation> {
+function* broken(ledger: Ledger, stored: ReturnType<typeof rowsOf>): Generator<Violation> {
   for (const [number, tries] of ledger.events()) {
     const all = stored.get(idOf(number)) ?? [];
     const [own, others] = [all.filter((row) => !isOthers(row)), all.filter(isOthers)];

@@ -16,14 +16,22 @@ const AFTER_MS = 30_000;
 export async function report(violations: readonly Violation[], world: World, under = tmpdir()): Promise<string> {
   const { ledger, history } = world;
   const parts = [`${violations.length} violations of the promise`];
-  for (const [what, count] of countsOf(violations)) parts.push(`  ${count} × ${what}`);
-  const entries = await entriesOf(world, new Set(violations.map(({ number }) => number)));
+  const kinds = Map.groupBy(violations, ({ what }) => what.replace(/[:(].*$/s, '').trim());
+  for (const [kind, all] of kinds) parts.push(`  ${all.length} × ${kind}`);
+  const entries = await entriesOf(world);
   for (const { what, number } of violations.slice(0, SHOWN)) {
     parts.push('', what);
     if (number === undefined) continue;
     const tries = ledger.triesOf(number);
     parts.push(`  id ${idOf(number).slice(0, 40)}`, ...tries.map((one) => `  ${inWords(one)}`));
-    parts.push(`  entries in the queue: ${entries.get(idOf(number))?.join(', ') ?? 'none'}`);
+    parts.push(
+      `  entries in the queue: ${
+        entries
+          .get(idOf(number))
+          ?.map(({ entry }) => entry)
+          .join(', ') ?? 'none'
+      }`,
+    );
     const from = (tries[0]?.sentMs ?? 0) - AROUND_MS;
     parts.push('  around:', history.between(from, (tries.at(-1)?.doneMs ?? 0) + AFTER_MS));
   }
@@ -36,33 +44,17 @@ export async function report(violations: readonly Violation[], world: World, und
   return parts.join('\n');
 }
 
-function countsOf(violations: readonly Violation[]): ReadonlyMap<string, number> {
-  const counts = new Map<string, number>();
-  for (const { what } of violations) {
-    const kind = what.replace(/[:(].*$/s, '').trim();
-    counts.set(kind, (counts.get(kind) ?? 0) + 1);
-  }
-  return counts;
-}
-
-async function entriesOf(
-  world: World,
-  numbers: ReadonlySet<number | undefined>,
-): Promise<ReadonlyMap<string, string[]>> {
-  const found = new Map<string, string[]>();
+/** Returns the entries by id, each with the consumer that holds it if there is one. */
+async function entriesOf({ queue: { redis } }: World) {
   try {
-    const wanted = new Set([...numbers].flatMap((number) => (number === undefined ? [] : [idOf(number)])));
-    const { redis } = world.queue;
     const pending = (await redis.command('XPENDING', 'ingest', 'warehouse', '-', '+', '100000')) as [string, string][];
-    const holders = new Map(pending.map(([entry, consumer]) => [entry, consumer]));
-    for (const { entry, fields } of await redis.entries()) {
-      const id = (JSON.parse(fields['body'] ?? '{}') as { id?: string }).id ?? '';
-      if (!wanted.has(id)) continue;
-      const holder = holders.get(entry);
-      found.set(id, [...(found.get(id) ?? []), `${entry}${holder === undefined ? '' : ` (pending: ${holder})`}`]);
-    }
-  } catch (cause) {
-    found.set('', [String(cause)]);
+    const holders = new Map(pending);
+    const all = (await redis.entries()).map(({ entry, fields }) => ({
+      id: (JSON.parse(fields['body'] ?? '{}') as { id?: string }).id,
+      entry: holders.has(entry) ? `${entry} (pending: ${holders.get(entry)})` : entry,
+    }));
+    return Map.groupBy(all, ({ id }) => id);
+  } catch {
+    return new Map<string | undefined, { readonly entry: string }[]>(); // The queue may be unavailable.
   }
-  return found;
 }

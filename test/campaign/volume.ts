@@ -1,6 +1,6 @@
 // A folder whose disk can be full. For root, the folder is a tmpfs that shrinks to its content, so writes fail with
 // ENOSPC. For other users, the writing processes get a file size limit (prlimit), so writes fail with EFBIG.
-import { execFileSync } from 'node:child_process';
+import { spawnSync } from 'node:child_process';
 import { chmodSync, statfsSync } from 'node:fs';
 import { atEnd, temporaryFolder } from '../support/scope.ts';
 
@@ -48,10 +48,5 @@ export class Volume {
 }
 
 function run(command: string, ...args: string[]): boolean {
-  try {
-    execFileSync(command, args, { stdio: 'ignore' });
-    return true;
-  } catch {
-    return false;
-  }
+  return spawnSync(command, args, { stdio: 'ignore' }).status === 0;
 }

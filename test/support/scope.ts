@@ -1,10 +1,12 @@
 // Stops everything that a test file starts, in reverse order after its tests, or when the process exits.
+import { once } from 'node:events';
 import { spawn, type ChildProcess, type ChildProcessByStdio } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { after } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
 import { WITHIN_MS } from './deadline.ts';
 
 export type Child = ChildProcessByStdio<null, Readable, Readable>;
@@ -61,18 +63,10 @@ export function start(
   return child;
 }
 
-export function exited(child: Child): Promise<{ readonly code: number | null; readonly signal: string | null }> {
-  if (child.exitCode !== null || child.signalCode !== null) {
-    return Promise.resolve({ code: child.exitCode, signal: child.signalCode });
-  }
-  return new Promise((resolve) => {
-    child.once('exit', (code, signal) => resolve({ code, signal }));
-    child.once('error', () => resolve({ code: null, signal: 'not started' }));
-  });
+/** Resolves when the process has exited, or could not be started. */
+export async function exited(child: Child): Promise<void> {
+  if (child.exitCode === null && child.signalCode === null) await once(child, 'exit').catch(() => undefined);
 }
-
-/** Pauses between two checks, in milliseconds. They grow, so that long waits leave the processor to other programs. */
-const LOOK_AGAIN_MS = { least: 5, most: 200, shareOfWait: 1 / 8 } as const;
 
 /** Waits until `condition` returns a value other than undefined, null or false, and returns that value. */
 export async function eventually<T>(
@@ -80,7 +74,6 @@ export async function eventually<T>(
   condition: () => T | Promise<T>,
   deadlineMs = WITHIN_MS,
 ): Promise<Exclude<NonNullable<T>, false>> {
-  const { least, most, shareOfWait } = LOOK_AGAIN_MS;
   const begun = performance.now();
   let last: unknown;
   for (;;) {
@@ -93,6 +86,7 @@ export async function eventually<T>(
     }
     const waited = performance.now() - begun;
     if (waited > deadlineMs) throw new Error(`not within ${deadlineMs} ms: ${what} (last: ${String(last)})`);
-    await new Promise((resolve) => setTimeout(resolve, Math.min(most, Math.max(least, waited * shareOfWait))));
+    // The pauses grow, so that long waits leave the processor to other programs.
+    await delay(Math.min(200, Math.max(5, waited / 8)));
   }
 }
