@@ -1,5 +1,5 @@
 // Real payloads as event bodies: all examples in the package @octokit/webhooks-examples.
-import { readdirSync, readFileSync } from 'node:fs';
+import { globSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 
@@ -12,12 +12,11 @@ interface WebhookExample {
 export function webhookEvents(): { readonly id: string; readonly body: string }[] {
   const folder = dirname(createRequire(import.meta.url).resolve('@octokit/webhooks-examples/package.json'));
   const events: { id: string; body: string }[] = [];
-  for (const version of readdirSync(folder, { withFileTypes: true })) {
-    if (!version.isDirectory()) continue;
-    const hooks = JSON.parse(readFileSync(join(folder, version.name, 'index.json'), 'utf8')) as WebhookExample[];
+  for (const path of globSync('*/index.json', { cwd: folder })) {
+    const hooks = JSON.parse(readFileSync(join(folder, path), 'utf8')) as WebhookExample[];
     for (const { name, examples } of hooks) {
       for (const [at, data] of examples.entries()) {
-        const id = `${version.name}/${name}/${at}`;
+        const id = `${dirname(path)}/${name}/${at}`;
         const type = `github.${name}${data.action === undefined ? '' : `.${data.action}`}`;
         events.push({ id, body: JSON.stringify({ id, type, data }) });
       }
