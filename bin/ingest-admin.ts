@@ -5,7 +5,7 @@ import { UsageError, type Session } from '../lib/admin/session.ts';
 import { ask } from '../lib/admin/terminal.ts';
 import { QueueFailed } from '../lib/ingest/queue-admin.ts';
 import { WarehouseFailed } from '../lib/ingest/warehouse-admin.ts';
-import { configurationFailure, EXIT, StartFailure, versionLine } from '../lib/process/program.ts';
+import { EXIT, StartFailure, versionLine } from '../lib/process/program.ts';
 import { SettingRefused } from '../lib/redis/wire/errors.ts';
 import { queueAdmin } from '../lib/redis/admin/stream-admin.ts';
 import { complainer, print, showStep } from './output.ts';
@@ -31,7 +31,7 @@ async function main(): Promise<number> {
   }
   const { config, report } = readAdminConfig(withRunning(process.env, complain), line.uses);
   for (const warning of report.warnings) complain(`warning: ${warning}`);
-  if (config === undefined) throw configurationFailure(report);
+  if (config === undefined) throw new StartFailure(EXIT.configuration, report.problems.join('\n'));
   const { queueUri: uri, queuePartitions: partitions } = config;
   const sides = line.uses.sides.filter((side) => (side === 'queue' ? uri : config.warehouseUri) !== '');
   const queue = sides.includes('queue')

@@ -4,7 +4,7 @@
 import type { AddressInfo } from 'node:net';
 import { errno, type Environment, type ReadConfig } from '../lib/process/env.ts';
 import { createLog, logsText, type Log } from '../lib/process/log.ts';
-import { BUILD, configurationFailure, EXIT, modeOf, StartFailure, versionLine } from '../lib/process/program.ts';
+import { BUILD, EXIT, modeOf, StartFailure, versionLine } from '../lib/process/program.ts';
 import { addressText, type BindAddress, type Program } from '../lib/process/setting.ts';
 import type { Key } from '../lib/process/settings.ts';
 import { daemonHelp, shownSettings } from '../lib/process/settings-text.ts';
@@ -68,7 +68,7 @@ async function started<C>(daemon: Daemon<C>, name: string): Promise<number | und
     endOnBugs(log);
     if (read.config !== undefined) log.info({ ...BUILD, settings: shownSettings(process.env, program) }, 'starting');
     for (const warning of read.report.warnings) log.warn(warning);
-    if (read.config === undefined) throw configurationFailure(read.report);
+    if (read.config === undefined) throw new StartFailure(EXIT.configuration, read.report.problems.join('\n'));
     await daemon.run(read.config, log, stopping(log));
     return undefined;
   } catch (cause) {
@@ -90,7 +90,7 @@ async function check<C>(
   complain: (text: string) => void,
 ): Promise<number> {
   for (const warning of report.warnings) complain(`warning: ${warning}`);
-  if (config === undefined) throw configurationFailure(report);
+  if (config === undefined) throw new StartFailure(EXIT.configuration, report.problems.join('\n'));
   for (const warning of await daemon.check(config)) complain(`warning: ${warning}`);
   print('the configuration is good\n');
   if (mode === 'connect') await daemon.connect(config, (line) => print(`${line}\n`));

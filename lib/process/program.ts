@@ -68,7 +68,3 @@ const manifest = JSON.parse(readFileSync(new URL('../../package.json', import.me
 export const BUILD = { version: manifest.version, revision: manifest.revision ?? 'unreleased', node: process.version };
 
 export const versionLine = (name: string): string => `${name} ${BUILD.version} (${BUILD.revision})\n`;
-
-export function configurationFailure(report: { readonly problems: readonly string[] }): StartFailure {
-  return new StartFailure(EXIT.configuration, report.problems.join('\n'));
-}

@@ -35,7 +35,6 @@ export function queueUriOf(settings: Settings): string {
 
 export const isDispatcher = (uri: string): boolean => /^dispatchers?:/.test(uri);
 
-/** The form of each kind of URI. */
 const FORMS = {
   server: 'redis://[user:password@]host:port[/db]',
   sentinel: 'redis+sentinel://[user:password@]host:port,host:port/<master name>[?db=N]',

@@ -32,6 +32,14 @@ for (const [name, make] of Object.entries(SUBJECTS)) {
       await waiting;
     });
 
+    it('repeats a call until its timer is closed', async () => {
+      const { clock, pass } = make();
+      let runs = 0;
+      const timer = clock.every(5, () => (runs += 1) === 3 && timer.close());
+      for (let at = 0; at < 6; at += 1) await pass(5);
+      assert.equal(runs, 3);
+    });
+
     it('ends a sleep after its time or by its signal, without an error', async () => {
       const { clock, pass } = make();
       let slept = false;
