@@ -54,12 +54,7 @@ function labelSummary(label: string, rounds: readonly Sample[]): LabelSummary {
   const figures = Object.fromEntries(
     [...names].map((name) => [name, spread(good.flatMap((sample) => sample.figures[name] ?? []))]),
   );
-  return {
-    label,
-    figures,
-    rounds: rounds.length,
-    voids: rounds.flatMap((sample) => sample.void ?? []),
-  };
+  return { label, figures, rounds: rounds.length, voids: rounds.flatMap((sample) => sample.void ?? []) };
 }
 
 function comparisonSummary(comparison: Comparison, samples: CaseSamples['samples']): ComparisonSummary | undefined {

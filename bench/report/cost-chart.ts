@@ -34,9 +34,8 @@ const [WIDTH, LEFT, RIGHT, ROW, BAR] = [760, 250, 70, 28, 16];
 export function costChart(summaries: readonly CaseSummary[], machine: Machine): string | undefined {
   const comparisons = summaries.find(({ name }) => name === 'saturation')?.comparisons ?? [];
   const barOf = ({ name, metric, title }: Peer): readonly [string, number] => {
-    const found = comparisons.find(
-      (one) => one.of === besidePeer(name) && one.against === name && one.metric === metric,
-    );
+    const label = besidePeer(name);
+    const found = comparisons.find((one) => one.of === label && one.against === name && one.metric === metric);
     return [title, 1 / (found?.figure.median ?? Number.NaN)];
   };
   const groups = GROUPS.map(({ title, peers }) => ({ title, bars: peers.map(barOf) }));
