@@ -23,6 +23,7 @@ const VERDICTS_MAX = 10_000;
 
 export class ClientTrust {
   readonly #authorities: readonly X509Certificate[];
+  readonly #lists: readonly RevocationList[];
   readonly #server: tls.Server;
   readonly #keys = new Map<string, Keys>();
   /** The copies of authorities, by fingerprint. */
@@ -39,6 +40,7 @@ export class ClientTrust {
     lists: readonly RevocationList[],
   ) {
     this.#authorities = authorities;
+    this.#lists = lists;
     for (const one of authorities) this.#copies.set(one.fingerprint256, this.#copyOf(one, this.#keysOf(one)));
     const crl = lists.map(({ pem, authority }) => listCopy(pem, this.#keysOf(authority)));
     const trusting = { cert, key, ca: [...this.#copies.values()], ...(crl.length > 0 && { crl }) };
@@ -51,6 +53,11 @@ export class ClientTrust {
   handshakeUntilMs(nowMs: number): number {
     const hasChanged = this.#changesMs.some((atMs) => atMs <= nowMs && nowMs < atMs + SESSION_MS);
     return hasChanged ? 0 : this.#nextChangeMs([], nowMs);
+  }
+
+  /** True if a list, of whatever authority, contains the certificate's serial number. */
+  isListed({ serialNumber }: X509Certificate): boolean {
+    return this.#lists.some(({ serials }) => serials.has(serialNumber));
   }
 
   /** Resolves with the time until which OpenSSL accepts a certificate, 0 if it does not accept it now. */

@@ -8,6 +8,8 @@ import { derOf, inside, signedParts, TAG, type Element } from './der.ts';
 export interface RevocationList {
   readonly pem: string;
   readonly authority: X509Certificate;
+  /** Uppercase hexadecimal, the format that Node uses. */
+  readonly serials: ReadonlySet<string>;
   /** Infinity if the list never expires. */
   readonly nextUpdateMs: number;
 }
@@ -32,14 +34,16 @@ export function readRevocationList(pem: string, authorities: readonly X509Certif
   const [entries, extensions] = [TAG.sequence, 0xa0].map((tag) =>
     inside(fields.slice(lastTime + 1).find((field) => field.tag === tag)),
   );
+  const revoked = entries?.map(inside) ?? [];
   const unusable =
     unusableIn(extensions?.[0], AUTHORITY_KEY_IDENTIFIER) ??
-    entries?.map((entry) => unusableIn(inside(entry)[2])).find((name) => name !== undefined);
+    revoked.map(([, , more]) => unusableIn(more)).find((name) => name !== undefined);
   if (unusable !== undefined)
     throw new Error(`the list of ${nameOf(authority)} cannot be used because of its extension: ${unusable}`);
   return {
     pem,
     authority,
+    serials: new Set(revoked.map(([serial]) => serialOf(serial))),
     nextUpdateMs: nextUpdate === undefined ? Number.POSITIVE_INFINITY : timeOf(nextUpdate),
   };
 }
@@ -93,3 +97,6 @@ function timeOf({ tag, content }: Element): number {
   if (Number.isNaN(ms)) throw new Error('a list in it has a time that cannot be read');
   return ms;
 }
+
+const serialOf = (serial: Element | undefined): string =>
+  (serial?.content.toString('hex') ?? '').toUpperCase().replace(/^(00)+(?=..)/, '');

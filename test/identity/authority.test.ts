@@ -7,6 +7,7 @@ import { Authority, type AuthorityOptions, type ClientContext } from '../../lib/
 import { CertificateAuthority } from '../support/certificate-authority.ts';
 import { ClientTrust } from '../../lib/identity/client-trust.ts';
 import { audienceUri, type Verdict } from '../../lib/identity/producer-identity.ts';
+import { readRevocationList } from '../../lib/identity/revocation-list.ts';
 import { TokenVerifier } from '../../lib/identity/token-verifier.ts';
 import { eventually } from '../support/scope.ts';
 import { jwks, TokenIssuer } from '../support/tokens.ts';
@@ -115,13 +116,26 @@ describe('new trust', () => {
     assert.equal(judged(authority, known).kind, 'producer');
     const closed = authority.replaceTrust(trusting(other), connections);
     all.push(late);
-    assert.deepEqual(judged(authority, known), first, 'until OpenSSL has judged all');
+    assert.deepEqual(judged(authority, known), first, 'until OpenSSL has judged it');
     assert.equal((await closed).length, 2);
     assert.deepEqual(
       all.map((one) => one.closed()),
       [true, false, false, true],
     );
     assert.equal((await authority.judge(known.connection, undefined)).kind, 'unauthenticated');
+  });
+
+  it('closes connections whose certificates are in a list first', async () => {
+    const others = await Promise.all([opened(root), opened(root), opened(root)]);
+    const { connection: listed } = await opened(root);
+    const serial = listed.clientCertificate?.certificate.serialNumber ?? '';
+    const list = readRevocationList(await root.revocationList([serial]), [rootCertificate]);
+    const trust = new ClientTrust({ cert: server.certificate, key: server.key }, [rootCertificate], [list]);
+    const all = [...others.map(({ connection }) => connection), listed];
+    const judgedBefore: unknown[] = [];
+    listed.retire = () => judgedBefore.push(...all.filter(({ context }) => context.trust === trust));
+    assert.deepEqual(await authorityWith().replaceTrust(trust, () => all), [listed]);
+    assert.deepEqual(judgedBefore, [listed]);
   });
 
   it('applies to handshakes that began before it', async () => {
