@@ -126,7 +126,25 @@ function notJson(text: string, cause: unknown): string {
   if (text === '') return 'the body is empty';
   const { message } = cause as SyntaxError;
   if (message.startsWith('Unexpected end')) return `the body is not JSON: ${message} at position ${text.length}`;
-  return `the body is not JSON: ${/^[^"]* at position \d+/.exec(message)?.[0] ?? 'Unexpected token in JSON'}`;
+  const located = /^[^"]* at position \d+/.exec(message)?.[0];
+  if (located !== undefined) return `the body is not JSON: ${located}`;
+  const position = text.length <= LOCATED_LENGTH_MAX ? ` at position ${unexpectedToken(text)}` : '';
+  return `the body is not JSON: Unexpected token in JSON${position}`;
+}
+
+/** For a text of this length, unexpectedToken parses up to 12 prefixes, 48 KiB in all. */
+const LOCATED_LENGTH_MAX = 4_096;
+
+/** V8 reports no position for an unexpected token. The token ends the shortest prefix with this fault. */
+function unexpectedToken(text: string, sound = 0, faulty = text.length): number {
+  if (faulty - sound <= 1) return sound;
+  const middle = (sound + faulty) >> 1;
+  try {
+    JSON.parse(text.slice(0, middle));
+  } catch (cause) {
+    if ((cause as SyntaxError).message.startsWith('Unexpected token')) return unexpectedToken(text, sound, middle);
+  }
+  return unexpectedToken(text, middle, faulty);
 }
 
 // JSON.parse accepts 200,000 levels of nesting, which later code may not survive, and silently keeps the last of two
