@@ -1,5 +1,5 @@
-// Draws the README's chart of CPU time per event as SVG. The ratios are measured side by side (turns.ts). Those to nginx
-// and Fastify include Redis on both sides. The gateway is 1.
+// Draws the README's chart of CPU time per event as SVG. The ratios are measured side by side (turns.ts). Those to
+// nginx and Fastify include Redis on both sides. The gateway is 1.
 import { besidePeer } from '../cases/saturation.ts';
 import type { Machine } from '../machine.ts';
 import type { MetricName } from '../metrics.ts';

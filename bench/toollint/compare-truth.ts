@@ -53,7 +53,7 @@ function counted(findings: readonly Finding[]): Map<string, number> {
   return counts;
 }
 
-/** Returns how many new findings are not explained by an increase in findings with their file, rule, message and name. */
+/** Counts the new findings that no increase in findings with their file, rule, message and name explains. */
 function knownAmong(news: readonly Finding[], before: readonly Finding[], after: readonly Finding[]): number {
   const [was, now] = [counted(before), counted(after)];
   return [...counted(news)].reduce((sum, [key, count]) => {

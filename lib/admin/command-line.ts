@@ -44,7 +44,7 @@ const COMMANDS_HELP = `\
                        compares the queue's entries (the last 24 hours, and all that has not landed) with the warehouse:
                        per hour and producer, how many landed, are quarantined, erased, waiting to land, or missing.
                        Exits with 1 if an event is missing, or if an erased event has a body again.
-                       --land: lands what is missing and erases such bodies; --rate: entries per second (default: 10000);
+                       --land: lands what is missing, erases such bodies; --rate: entries per second (default: 10000);
                        --metrics: writes the result to a file for node_exporter's textfile collector
   schema try TYPE.json [--since T]
                        landed events of the type TYPE since T (default: 24h) that the schema would refuse

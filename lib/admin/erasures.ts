@@ -1,5 +1,5 @@
-// The record of erasures, and of dropped quarantine rows, that outlives the loss of the queue or of the warehouse: notes
-// on every stream, for ERASURE_MS (trim.lua), and rows of `ingest_audit`. `reconcile` finds bodies that came back by it.
+// The record of erasures, and of dropped quarantine rows: notes on every stream, for ERASURE_MS (trim.lua), and rows of
+// `ingest_audit`. It outlives the loss of the queue or of the warehouse, and `reconcile` finds restored bodies by it.
 // An event is erased only if it was accepted before its erasure: an id whose row was pruned is free again.
 import { isErased } from '../ingest/erased.ts';
 import type { QueuedCopy, QueuedStream } from '../ingest/queue-admin.ts';

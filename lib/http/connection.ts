@@ -169,7 +169,7 @@ export abstract class Connection<T> {
   get producer(): string | undefined {
     return this.host.handlers.producerOf(this.context);
   }
-  /** Who shares turns and memory: the producer, or nobody (`''`), for all unauthenticated clients. */
+  /** The holder of turns and memory: the producer, or empty for all unauthenticated clients together. */
   get holder(): string {
     return this.producer ?? (this.hasOneAnswer ? '' : 'authenticated');
   }

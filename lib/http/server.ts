@@ -4,8 +4,8 @@
 // called later: for TCP connections, to read the balancer's header and to limit handshakes; for TLS connections, to put
 // the fast path in front of it; and for a connection's data, to pass it in slices.
 //
-// Invariant: the server closes a connection that owes an answer only if a deadline has passed, the client is no longer
-// trusted, or another connection needs the place or the memory. A client that got no answer may send its event again
+// Invariant: the server closes a connection that owes an answer only after a deadline, after a change of trust, or
+// because another connection needs the place or the memory. A client that got no answer may send its event again
 // (openapi/rules.md, 5).
 import { constants } from 'node:crypto';
 import { once, type EventEmitter } from 'node:events';

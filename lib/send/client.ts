@@ -298,9 +298,7 @@ class EventClient<Resumed> {
 }
 
 /** Codes of refusals that concern the producer, the URL or the token. The gateway may accept the event later. */
-const EVENT_UNREAD: ReadonlySet<string> = new Set(
-  'UNAUTHORIZED_PRODUCER PRODUCER_DISABLED ROUTE_NOT_FOUND HEADERS_TOO_LARGE'.split(' '),
-);
+const EVENT_UNREAD = new Set(['UNAUTHORIZED_PRODUCER', 'PRODUCER_DISABLED', 'ROUTE_NOT_FOUND', 'HEADERS_TOO_LARGE']);
 
 /** Marks an event as settled if it was accepted or refused for good. */
 function mark({ settle }: Item<unknown>, result: SendResult<unknown>): void {

@@ -78,18 +78,17 @@ export class Gauge {
     this.#samples = samples;
   }
 
-  /** Reads the result of the last probe, 0 or 1. Only a scrape starts a probe. */
+  /** Reads the result of the last probe, 0 or 1. Only a scrape starts a probe, and never a second one beside it. */
   readProbe(probe: () => Promise<unknown>, clock: Clock): void {
     let nextMs = Number.NEGATIVE_INFINITY;
     let value: number | undefined;
     this.#samples = () => {
       if (clock.ms() >= nextMs) {
-        nextMs = clock.ms() + PROBE_INTERVAL_MS;
-        const [answer, late] = [probe().then(() => 1), clock.sleep(PROBE_ANSWER_MS).then(() => 0)];
-        void Promise.race([answer, late]).then(
-          (result) => (value = result),
-          () => (value = 0),
-        );
+        nextMs = Number.POSITIVE_INFINITY;
+        const answer = probe().then(() => 1);
+        const ended = answer.catch(() => 0).finally(() => (nextMs = clock.ms() + PROBE_INTERVAL_MS));
+        const late = clock.sleep(PROBE_ANSWER_MS).then(() => 0);
+        void Promise.race([ended, late]).then((result) => (value = result));
       }
       return value === undefined ? [] : [{ labels: {}, value }];
     };

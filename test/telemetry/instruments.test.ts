@@ -22,6 +22,8 @@ describe('the instruments', () => {
     assert.deepEqual([await samplesOf(registry), probes.length], [['g 1'], 2]);
     await clock.advance(2_001);
     assert.deepEqual(await samplesOf(registry), ['g 0']);
+    await clock.advance(60_000);
+    assert.deepEqual([await samplesOf(registry), probes.length], [['g 0'], 2], 'one probe at a time');
     probes[1]?.reject(new Error('late'));
     await clock.advance(60_000);
     assert.deepEqual([await samplesOf(registry), probes.length], [['g 0'], 3]);

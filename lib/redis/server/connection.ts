@@ -4,8 +4,8 @@
 // would have given up before the reply, and such a queue would be unbounded.
 //
 // Invariant: a connection is ready only after its server has reported that it is a master and `inspect` has passed.
-// The client is replaced if the connection breaks, and at most once per REOPEN_INTERVAL_MS if the inspection fails, if a
-// command receives a code in NOT_MASTER, or if the owner calls `restart`. A MasterLookup is asked again each time.
+// The client is replaced if the connection breaks, and at most once per REOPEN_INTERVAL_MS if the inspection fails, if
+// a command receives a code in NOT_MASTER, or if the owner calls `restart`. A MasterLookup is asked again each time.
 import assert from 'node:assert/strict';
 import type { Clock, Timer } from '../../process/clock.ts';
 import type { Log } from '../../process/log.ts';

@@ -1,4 +1,4 @@
-import { ConnectionTimeoutError, ErrorReply, SocketClosedUnexpectedlyError } from 'redis';
+import { ConnectionTimeoutError, DisconnectsClientError, ErrorReply, SocketClosedUnexpectedlyError } from 'redis';
 
 /** An error reply: the command was not run, or was run and refused. */
 export class RedisError extends Error {
@@ -23,6 +23,7 @@ export class NoAnswer extends Error {
 export function causeOf(cause: unknown): unknown {
   if (cause instanceof ErrorReply) return new RedisError(cause.message);
   if (cause instanceof SocketClosedUnexpectedlyError) return new Error('the server closed the connection');
+  if (cause instanceof DisconnectsClientError) return new Error('the connection is closed');
   if (cause instanceof ConnectionTimeoutError) return new Error('the server does not answer');
   return cause;
 }
