@@ -7,6 +7,9 @@ import { keepingLog } from '../support/gateway-in-process.ts';
 import { atEnd, eventually, temporaryFolder } from '../support/scope.ts';
 import { VirtualClock } from '../support/virtual-clock.ts';
 
+/** Longer than the time until a retry by more than the interval between two checks, which need not divide it. */
+const AFTER_RETRY_MS = 31_000;
+
 async function watched(path: string, parse = (): string => readFileSync(path, 'utf8')) {
   const clock = new VirtualClock();
   const { log, lines } = keepingLog();
@@ -97,10 +100,10 @@ describe('watched files', () => {
     await pass();
     await pass();
     assert.deepEqual(outcomes, [false]);
-    await pass(30_000);
+    await pass(AFTER_RETRY_MS);
     assert.deepEqual([outcomes, files.value], [[false], 'early'], 'a retry that fails is silent');
     valid = true;
-    await pass(30_000);
+    await pass(AFTER_RETRY_MS);
     assert.deepEqual([outcomes, files.value], [[false, true], 'later']);
   });
 
