@@ -3,12 +3,12 @@
 //
 // Only OpenSSL knows how it finds the issuer and the list of a certificate, and only a handshake shows its verdict. The
 // private keys are not here, so copies (certificate-copy.ts) connect in memory to a server that trusts copies.
-import type { X509Certificate } from 'node:crypto';
+import { generateKeyPairSync, type KeyObject, type X509Certificate } from 'node:crypto';
 import { duplexPair } from 'node:stream';
 import * as tls from 'node:tls';
 import { errno } from '../process/env.ts';
 import { messageOf } from '../process/message-of.ts';
-import { certificateCopy, claimsAuthority, leafOf, listCopy, newKeys, spki, type Keys } from './certificate-copy.ts';
+import { certificateCopy, claimsAuthority, leafOf, listCopy, trialKey } from './certificate-copy.ts';
 import type { RevocationList } from './revocation-list.ts';
 
 /** `code` is OpenSSL's reason to refuse the certificates that the authority signs. */
@@ -20,14 +20,13 @@ export interface AuthorityFault {
 /** A session can be resumed for this long (OpenSSL's default). */
 const SESSION_MS = 7_200_000;
 const VERDICTS_MAX = 10_000;
+/** Signs the copies of certificates whose issuer is unknown, and connects for each authority. */
+const { privateKey: OTHER_KEY } = generateKeyPairSync('ed25519');
 
 export class ClientTrust {
   readonly #authorities: readonly X509Certificate[];
   readonly #lists: readonly RevocationList[];
   readonly #server: tls.Server;
-  readonly #keys = new Map<string, Keys>();
-  /** The copies of authorities, by fingerprint. */
-  readonly #copies = new Map<string, string>();
   /** Times at which a verdict may change. */
   readonly #changesMs: readonly number[];
   readonly #verdicts = new Map<string, { readonly endMs: number; readonly fault: Promise<string | undefined> }>();
@@ -41,9 +40,9 @@ export class ClientTrust {
   ) {
     this.#authorities = authorities;
     this.#lists = lists;
-    for (const one of authorities) this.#copies.set(one.fingerprint256, this.#copyOf(one, this.#keysOf(one)));
-    const crl = lists.map(({ pem, authority }) => listCopy(pem, this.#keysOf(authority)));
-    const trusting = { cert, key, ca: [...this.#copies.values()], ...(crl.length > 0 && { crl }) };
+    const ca = authorities.map((one) => this.#copyOf(one));
+    const crl = lists.map(({ der, authority }) => listCopy(der, trialKey(authority)));
+    const trusting = { cert, key, ca, ...(crl.length > 0 && { crl }) };
     this.#server = tls.createServer({ ...trusting, requestCert: true, rejectUnauthorized: false });
     const dates = authorities.flatMap(({ validFromDate, validToDate }) => [validFromDate, validToDate]);
     this.#changesMs = [...dates.map(Number), ...lists.map(({ nextUpdateMs }) => nextUpdateMs)];
@@ -62,7 +61,7 @@ export class ClientTrust {
 
   /** Resolves with the time until which OpenSSL accepts a certificate, 0 if it does not accept it now. */
   async untilMs(certificate: X509Certificate, nowMs: number): Promise<number> {
-    const chain = [...chainOf(certificate)];
+    const chain = chainOf(certificate);
     const id = chain.map(({ fingerprint256 }) => fingerprint256).join();
     let verdict = this.#verdicts.get(id);
     if (verdict === undefined || nowMs >= verdict.endMs) {
@@ -86,8 +85,7 @@ export class ClientTrust {
   async #authorityFault(authority: X509Certificate, nowMs: number): Promise<string | undefined> {
     if (nowMs >= authority.validToDate.getTime()) return 'CERT_HAS_EXPIRED';
     if (nowMs < authority.validFromDate.getTime()) return 'CERT_NOT_YET_VALID';
-    const [own, keys] = [this.#keysOf(authority), newKeys()];
-    const fault = await this.#handshake(leafOf(authority, own, keys, nowMs), keys);
+    const fault = await this.#handshake(leafOf(authority, OTHER_KEY), OTHER_KEY);
     // A producer's own certificate may be in the file instead of its authority.
     return fault === undefined || claimsAuthority(authority) ? fault : this.#faultOf([authority]);
   }
@@ -97,31 +95,20 @@ export class ClientTrust {
     return Math.min(...changesMs.filter((atMs) => atMs > nowMs));
   }
 
-  /** A resumed session has no certificates beside the `leaf`. */
-  async #faultOf([leaf, ...sent]: readonly X509Certificate[]): Promise<string | undefined> {
-    if (leaf === undefined) return 'no certificate';
-    const keys = this.#keys.get(spkiText(leaf)) ?? newKeys();
-    const copies = [this.#copyOf(leaf, keys, sent), ...sent.map((one) => this.#copyOf(one, this.#keysOf(one), sent))];
-    return this.#handshake(copies.join(''), keys);
+  #faultOf([leaf, ...sent]: Chain): Promise<string | undefined> {
+    const copies = [leaf, ...sent].map((one) => this.#copyOf(one, sent));
+    return this.#handshake(copies.join(''), trialKey(leaf));
   }
 
-  #copyOf(certificate: X509Certificate, own: Keys, sent: readonly X509Certificate[] = []): string {
+  #copyOf(certificate: X509Certificate, sent: readonly X509Certificate[] = []): string {
     const issuer = [certificate, ...sent, ...this.#authorities].find(
       (one) => certificate.checkIssued(one) && certificate.verify(one.publicKey),
     );
-    const known = this.#copies.get(certificate.fingerprint256);
-    return known ?? certificateCopy(certificate, own, issuer ? this.#keysOf(issuer) : newKeys());
-  }
-
-  #keysOf(certificate: X509Certificate): Keys {
-    const id = spkiText(certificate);
-    const keys = this.#keys.get(id) ?? newKeys();
-    this.#keys.set(id, keys);
-    return keys;
+    return certificateCopy(certificate, issuer === undefined ? OTHER_KEY : trialKey(issuer));
   }
 
   /** One at a time, because the server does not tell to which client a connection belongs. */
-  #handshake(cert: string, { privateKey }: Keys): Promise<string | undefined> {
+  #handshake(cert: string, privateKey: KeyObject): Promise<string | undefined> {
     const key = privateKey.export({ type: 'pkcs8', format: 'pem' });
     const verdicts = this.#handshakes.then(() => handshake(this.#server, { cert, key }));
     this.#handshakes = verdicts;
@@ -129,11 +116,12 @@ export class ClientTrust {
   }
 }
 
-const spkiText = (certificate: X509Certificate): string => spki(certificate).toString('base64');
+/** A client's certificate, and the others that the client sent. A resumed session has none of these. */
+type Chain = readonly [X509Certificate, ...X509Certificate[]];
 
-/** Returns the certificate, and the others that the client sent. */
-function* chainOf(certificate: X509Certificate) {
-  for (let one: X509Certificate | undefined = certificate; one !== undefined; one = one.issuerCertificate) yield one;
+function chainOf(certificate: X509Certificate): Chain {
+  const { issuerCertificate: issuer } = certificate;
+  return issuer === undefined ? [certificate] : [certificate, ...chainOf(issuer)];
 }
 
 /** Resolves with OpenSSL's fault of a server certificate. */

@@ -40,10 +40,7 @@ export function elements(der: Buffer): Element[] {
 
 export const inside = (element: Element | undefined): Element[] => elements(element?.content ?? Buffer.alloc(0));
 
-/** Returns the body, the algorithm and the signature of a certificate or of a revocation list. */
-export const signedParts = (der: Buffer): Element[] => inside(elements(der)[0]);
-
-export const derOf = (pem: string): Buffer => Buffer.from(pem.replaceAll(/-----[^-]+-----|\s/g, ''), 'base64');
+export const sequencesIn = (fields: readonly Element[]): Element[] => fields.filter(({ tag }) => tag === TAG.sequence);
 
 export function der(tag: number, ...parts: readonly Uint8Array[]): Buffer {
   const content = Buffer.concat(parts);

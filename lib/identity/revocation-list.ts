@@ -3,10 +3,10 @@
 // The trial shows whether OpenSSL can use a list. It does not show the original signature, because it signs a copy, and
 // OpenSSL verifies that only when a client connects. The signature is therefore verified here.
 import { constants, verify, type X509Certificate } from 'node:crypto';
-import { derOf, inside, signedParts, TAG, type Element } from './der.ts';
+import { elements, inside, sequencesIn, TAG, type Element } from './der.ts';
 
 export interface RevocationList {
-  readonly pem: string;
+  readonly der: Buffer;
   readonly authority: X509Certificate;
   /** Uppercase hexadecimal, the format that Node uses. */
   readonly serials: ReadonlySet<string>;
@@ -24,24 +24,22 @@ const PARTIAL = new Map([
 
 /** Reads a list that OpenSSL has parsed. Throws an Error if no authority signed it, or if OpenSSL cannot use it. */
 export function readRevocationList(pem: string, authorities: readonly X509Certificate[]): RevocationList {
-  const [body, , signature] = signedParts(derOf(pem));
+  const der = Buffer.from(pem.replaceAll(/-----[^-]+-----|\s/g, ''), 'base64');
+  const [body, , signature] = inside(elements(der)[0]) as [Element, Element, Element];
   const authority = authorities.find((one) => isSigned(body, signature, one));
   if (authority === undefined) throw new Error('a list in it is signed by no certificate in INGEST_TLS_CLIENT_CA');
   const fields = inside(body);
   // The time of the next update, the entries and the extensions are optional.
-  const lastTime = fields.findLastIndex(isTime);
-  const nextUpdate = fields.slice(lastTime - 1, lastTime).some(isTime) ? fields[lastTime] : undefined;
-  const [entries, extensions] = [TAG.sequence, 0xa0].map((tag) =>
-    inside(fields.slice(lastTime + 1).find((field) => field.tag === tag)),
-  );
-  const revoked = entries?.map(inside) ?? [];
+  const [, nextUpdate] = fields.filter(({ tag }) => tag === TAG.utcTime || tag === TAG.time);
+  const [, , entries] = sequencesIn(fields);
+  const revoked = inside(entries).map(inside);
   const unusable =
-    unusableIn(extensions?.[0], AUTHORITY_KEY_IDENTIFIER) ??
-    revoked.map(([, , more]) => unusableIn(more)).find((name) => name !== undefined);
+    unusableIn(inside(fields.find(({ tag }) => tag === 0xa0))[0], AUTHORITY_KEY_IDENTIFIER) ??
+    revoked.map(([, , extensions]) => unusableIn(extensions)).find((name) => name !== undefined);
   if (unusable !== undefined)
     throw new Error(`the list of ${nameOf(authority)} cannot be used because of its extension: ${unusable}`);
   return {
-    pem,
+    der,
     authority,
     serials: new Set(revoked.map(([serial]) => serialOf(serial))),
     nextUpdateMs: nextUpdate === undefined ? Number.POSITIVE_INFINITY : timeOf(nextUpdate),
@@ -51,19 +49,16 @@ export function readRevocationList(pem: string, authorities: readonly X509Certif
 export const nameOf = ({ subject }: X509Certificate): string => JSON.stringify(subject.replaceAll('\n', ', '));
 
 /** Tries every algorithm that a key may have signed with. `null` leaves the choice to the key. */
-function isSigned(body: Element | undefined, signature: Element | undefined, { publicKey }: X509Certificate): boolean {
-  if (body === undefined || signature === undefined) return false;
-  const options = [{ key: publicKey }, { key: publicKey, padding: constants.RSA_PKCS1_PSS_PADDING }];
-  return [null, 'sha256', 'sha384', 'sha512'].some((hash) =>
-    options.some((key) => {
+const isSigned = (body: Element, signature: Element, { publicKey: key }: X509Certificate): boolean =>
+  [null, 'sha256', 'sha384', 'sha512'].some((hash) =>
+    [constants.RSA_PKCS1_PADDING, constants.RSA_PKCS1_PSS_PADDING].some((padding) => {
       try {
-        return verify(hash, body.raw, key, signature.content.subarray(1));
+        return verify(hash, body.raw, { key, padding }, signature.content.subarray(1));
       } catch {
         return false; // The algorithm does not fit the key.
       }
     }),
   );
-}
 
 /** OpenSSL handles only the `known` critical extension. It would refuse every certificate that the list covers. */
 function unusableIn(extensions: Element | undefined, known?: string): string | undefined {
@@ -87,12 +82,10 @@ function dotted(id: Buffer): string {
   return [arc, first - 40 * arc, ...rest].join('.');
 }
 
-const isTime = ({ tag }: Element): boolean => tag === TAG.utcTime || tag === TAG.time;
-
 /** Parses `YYMMDDhhmmssZ`, with a year from 1950 to 2049, or the same with a four-digit year. */
 function timeOf({ tag, content }: Element): number {
   const text = content.toString('latin1');
-  const full = tag === TAG.utcTime ? `${Number(text.slice(0, 2)) < 50 ? '20' : '19'}${text}` : text;
+  const full = tag === TAG.utcTime ? `${text < '5' ? '20' : '19'}${text}` : text;
   const ms = Date.parse(full.replace(/^(\d{4})(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)Z$/, '$1-$2-$3T$4:$5:$6Z'));
   if (Number.isNaN(ms)) throw new Error('a list in it has a time that cannot be read');
   return ms;
