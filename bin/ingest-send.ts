@@ -1,5 +1,6 @@
 #!/usr/bin/env node
 // ingest-send: sends events from a file or standard input to the gateway.
+import { statSync } from 'node:fs';
 import { messageOf } from '../lib/process/message-of.ts';
 import { versionLine } from '../lib/process/program.ts';
 import { sendEvents, SendingStopped, type Retry } from '../lib/send/client.ts';
@@ -43,7 +44,9 @@ async function main(): Promise<number> {
 
 function begin(settings: SendSettings, signal: AbortSignal) {
   const { file, url, resend, sample, quiet, options } = settings;
-  const position = file === undefined ? undefined : new Position(file, url.href, SYSTEM.clock);
+  // A pipe cannot be read again from its beginning.
+  const isFile = file !== undefined && statSync(file, { throwIfNoEntry: false })?.isFile() === true;
+  const position = isFile ? new Position(file, url.href, SYSTEM.clock) : undefined;
   const input = sample === undefined ? openInput(file, resend, position) : sampleInput(sample, SYSTEM);
   /** The lines of the events that are being sent, and functions to call when they are settled. */
   const begun = new WeakMap<Buffer, InputEvent & { readonly settled: () => void }>();

@@ -1,6 +1,7 @@
 // Reads events from a file or standard input, or refused events from the file that an earlier run wrote. Also makes
 // sample events.
-import { createReadStream, fstatSync, openSync, type ReadStream } from 'node:fs';
+import { constants, createReadStream, fstatSync, openSync } from 'node:fs';
+import { Socket } from 'node:net';
 import { pipeline, type Readable } from 'node:stream';
 import * as zlib from 'node:zlib';
 import type { ClockAndRandom } from '../process/clock.ts';
@@ -22,8 +23,7 @@ export interface Input {
 
 /**
  * Opens a file, or standard input if `path` is undefined. Files named `.gz` or `.zst` are decompressed. If `refused`
- * is true, the input is a refused file. Events up to `position` are skipped. Errors
- * name the file.
+ * is true, the input is a refused file. Events up to `position` are skipped. Errors name the file.
  */
 export function openInput(path: string | undefined, refused: boolean, position?: Position): Input {
   const name = path ?? 'standard input';
@@ -38,15 +38,17 @@ export function openInput(path: string | undefined, refused: boolean, position?:
   };
 }
 
-function openFile(path: string): ReadStream {
+/** Never waits for a pipe in a thread, because the process could not exit until the pipe is written or closed. */
+function openFile(path: string): Readable {
   let fd: number;
   try {
-    fd = openSync(path, 'r');
+    fd = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
   } catch (cause) {
     throw new Error(`${path}: cannot be read (${codeOf(cause)})`, { cause });
   }
-  if (fstatSync(fd).isDirectory()) throw new Error(`${path}: expected a file, found a directory`);
-  return createReadStream(path, { fd });
+  const status = fstatSync(fd);
+  if (status.isDirectory()) throw new Error(`${path}: expected a file, found a directory`);
+  return status.isFIFO() ? new Socket({ fd }) : createReadStream(path, { fd });
 }
 
 function decompressed(raw: Readable, path: string | undefined): Readable {

@@ -1,6 +1,15 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { copyFileSync, existsSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  copyFileSync,
+  createWriteStream,
+  existsSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import type { ServerResponse } from 'node:http';
 import { createServer } from 'node:https';
 import { before, beforeEach, describe, it } from 'node:test';
@@ -170,6 +179,21 @@ describe('ingest-send', () => {
     assert.ok(!readdirSync(pki.folder).some((name) => name.startsWith('ingest-send.')));
     answer = (response) => accepted(response, { duplicate: true });
     await ended(0, lines.join('\n'));
+  });
+
+  it('reads a named pipe, keeps no position of it, and exits if it is interrupted while it waits', async () => {
+    execFileSync('mkfifo', [path('named')]);
+    const program = send('', 'named');
+    const writer = createWriteStream(path('named'));
+    writer.write(`${event('first')}\n`);
+    await eventually('the first event has arrived', () => arrivals.length === 1);
+    program.signal('SIGTERM');
+    assert.equal(await program.ended, 130, program.output);
+    assert.ok(!existsSync(path('named.position')));
+    writer.destroy();
+    const last = ended(0, '', 'named');
+    writeFileSync(path('named'), event('second'));
+    assert.deepEqual(figures(await last), { accepted: 1, refused: 0 });
   });
 
   it('starts at most --rate events in a second', async () => {
