@@ -4,6 +4,7 @@ import { resolve } from 'node:path';
 import { buildReport, ownTool, UNKNOWN_SCOPE } from '../document/build-report.ts';
 import { type DocumentSource, realFolder, textIn } from '../document/document-source.ts';
 import { ReportFailure } from '../document/failure.ts';
+import { sourceLines } from '../document/fingerprint.ts';
 import { compareFindings, descriptions, fileFindings, type LintMessage } from '../document/file-findings.ts';
 import { distinct, distinctFindings } from '../document/merge-reports.ts';
 import { pathPrefix, sortedUnique } from '../document/report-path.ts';
@@ -53,7 +54,7 @@ export function importReports(sources: readonly DocumentSource[], options: Impor
       const factsOf = (ruleId: string) => run.rules.get(ruleId) ?? {};
       const request = { text, roots: [real], factsOf };
       if (file === undefined) return fileFindings({ ...request, path: file, messages: group.map(aboutProject) });
-      const lines = text.split('\n');
+      const lines = sourceLines(text);
       const inUnits = run.countsCodePoints ? group.map((message) => withUtf16Columns(message, lines)) : group;
       return fileFindings({ ...request, path: prefix.of(file), messages: inUnits });
     });
@@ -98,8 +99,9 @@ function runsIn(source: DocumentSource): ForeignRun[] {
 
 function withUtf16Columns(message: ForeignMessage, lines: readonly string[]): LintMessage {
   const { line, column, endLine, endColumn } = message;
-  if (line === undefined || lines.length < 2) return message;
-  const units = (at: number | undefined, of: number | undefined) =>
-    at === undefined || of === undefined ? of : [...(lines[at - 1] ?? '')].slice(0, of - 1).join('').length + 1;
+  const units = (at: number | undefined, of: number | undefined) => {
+    const text = at === undefined ? '' : lines[at - 1];
+    return of === undefined || !text ? of : [...text].slice(0, of - 1).join('').length + 1;
+  };
   return { ...message, column: units(line, column), endColumn: units(endLine ?? line, endColumn) };
 }

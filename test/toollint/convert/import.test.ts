@@ -190,15 +190,18 @@ describe('the import of SARIF', () => {
   });
 
   it('counts columns in UTF-16 units', async (t) => {
-    const root = await project(t, { 'eslint.config.mjs': null, 'a.c': '😀😀 x\nnext y\n' });
+    const root = await project(t, { 'eslint.config.mjs': null, 'a.c': '😀😀 x\nnext y\n', 'b.c': 'x\r😀 y' });
     track(root);
-    const placeOf = (region: object, more: object = {}) => {
-      const { line, column } = imported(sarif([result(at('a.c', region))], more), root).findings[0]?.location ?? {};
+    const placeOf = (region: object, more: object = {}, path = 'a.c') => {
+      const { line, column } = imported(sarif([result(at(path, region))], more), root).findings[0]?.location ?? {};
       return [line, column];
     };
     const points = { columnKind: 'unicodeCodePoints' };
     assert.deepEqual(placeOf({ startLine: 1, startColumn: 4 }, points), [1, 6]);
     assert.deepEqual(placeOf({ startLine: 1, startColumn: 4 }), [1, 4]);
+    // Other line terminators, the last line without one, and a file without a source.
+    assert.deepEqual(placeOf({ startLine: 2, startColumn: 3 }, points, 'b.c'), [2, 4]);
+    assert.deepEqual(placeOf({ startLine: 1, startColumn: 3 }, points, 'none.c'), [1, 3]);
   });
 
   it('inserts the arguments of a message, and reads CWE numbers from tags', () => {
