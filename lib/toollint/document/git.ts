@@ -7,6 +7,7 @@ const OUTPUT_BYTES_MAX = 512 << 20;
 
 const SETTINGS = [
   'core.quotePath=false',
+  'diff.interHunkContext=0',
   'core.fsmonitor=false',
   'core.hooksPath=/dev/null',
   'core.attributesFile=/dev/null',
@@ -33,7 +34,7 @@ function run(cwd: string, args: readonly string[], settings: readonly string[]):
   const options = ['--no-pager', '--no-optional-locks', ...settings.flatMap((setting) => ['-c', setting])];
   try {
     return execFileSync('git', [...options, ...args], {
-      ...{ cwd, maxBuffer: OUTPUT_BYTES_MAX, encoding: 'utf8' },
+      ...{ cwd, env: { ...process.env, GIT_DIFF_OPTS: '' }, maxBuffer: OUTPUT_BYTES_MAX, encoding: 'utf8' },
       stdio: ['ignore', 'pipe', 'pipe'],
     });
   } catch (cause) {

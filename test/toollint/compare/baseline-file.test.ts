@@ -136,12 +136,16 @@ describe('the changes since a commit', () => {
       ['diff.renames', 'false'],
       ['diff.external', '/bin/false'],
       ['diff.odd.textconv', 'tail -n +2'],
+      ['diff.interHunkContext', '9'],
     ] as const)
       git(cwd, 'config', key, value);
-    await writeFile(join(cwd, '\u00e4.js'), 'new\none\ntwo\n');
+    process.env['GIT_DIFF_OPTS'] = '--unified=9';
+    t.after(() => delete process.env['GIT_DIFF_OPTS']);
+    await writeFile(join(cwd, '\u00e4.js'), 'new\none\ntwo\nlast\n');
     const changes = changesSince('HEAD', cwd);
     assert.equal(now(changes, '\u00e4.js', 1), 2);
     assert.equal(now(changes, '\u00e4.js', 2), 3);
-    assert.equal(touched(changes, '\u00e4.js', 1), true);
+    const isTouched = [1, 2, 3, 4].map((line) => touched(changes, '\u00e4.js', line));
+    assert.deepEqual(isTouched, [true, false, false, true]);
   });
 });
