@@ -3,6 +3,7 @@ import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
 import { describe, it, type TestContext } from 'node:test';
 import tls from 'node:tls';
 import { causeOf, RedisError } from '../../lib/redis/wire/errors.ts';
+import { LateCommand } from '../../lib/redis/wire/late-command.ts';
 import { type Client, RedisClient, sharedClients } from '../../lib/redis/wire/redis-client.ts';
 import { CertificateAuthority } from '../support/certificate-authority.ts';
 import { TestRedis } from '../support/redis.ts';
@@ -55,6 +56,18 @@ describe('a client', () => {
     const withoutPassword = open(t, `redis://open@127.0.0.1:${redis.port}`);
     await eventuallyTold(withoutPassword, /^ready$/);
     assert.equal(await withoutPassword.client.send(['ACL', 'WHOAMI']), 'open');
+  });
+
+  it('reads a command when it writes it, in the next check phase', async (t) => {
+    const redis = await TestRedis.start();
+    const opened = open(t, redis.uri);
+    await eventuallyTold(opened, /^ready$/);
+    let text = 'early';
+    const reply = opened.client.send(new LateCommand(() => ['ECHO', text]));
+    text = 'late';
+    await new Promise((resolve) => setImmediate(resolve));
+    text = 'too late';
+    assert.equal(await reply, 'late');
   });
 
   it('returns the replies in the order of the commands, as text or as bytes, errors included', async (t) => {

@@ -4,14 +4,14 @@
 import { RedisError } from '../../lib/redis/wire/errors.ts';
 import { CONNECT_TIMEOUT_MS } from '../../lib/redis/wire/deadline.ts';
 import type { Client, ClientUser } from '../../lib/redis/wire/redis-client.ts';
-import type { Argument, RedisBytes, RedisValue } from '../../lib/redis/wire/values.ts';
+import type { Argument, Command, RedisBytes, RedisValue } from '../../lib/redis/wire/values.ts';
 import type { Timer } from '../../lib/process/clock.ts';
 import type { Marks } from './marks.ts';
 import { decoded, type RedisServer } from './redis-server.ts';
 import { actor, type Actor, type Schedule } from './schedule.ts';
 
 interface Call {
-  readonly command: readonly Argument[];
+  command: readonly Argument[];
   readonly resolve: (reply: RedisBytes) => void;
   readonly reject: (cause: Error) => void;
   state: 'sent' | 'blocked' | 'run';
@@ -152,18 +152,22 @@ export class Link implements Client {
     });
   }
 
-  async send(command: readonly Argument[]): Promise<RedisValue> {
+  async send(command: Command): Promise<RedisValue> {
     return decoded(await this.sendForBytes(command));
   }
 
-  sendForBytes(command: readonly Argument[]): Promise<RedisBytes> {
+  sendForBytes(command: Command): Promise<RedisBytes> {
     if (!this.#isReady) return Promise.reject(new Error('not connected to the queue'));
     return new Promise((resolve, reject) => {
-      const call: Call = { command, resolve, reject, state: 'sent', lost: this.#isCut };
+      const call: Call = { command: [], resolve, reject, state: 'sent', lost: this.#isCut };
       this.#calls.push(call);
-      if (this.#isCut) return;
-      this.#out.push(call);
-      this.#network.onWire(this.#network.latencyMs(this.actor), () => this.#arrive());
+      // As the package `redis` does, the client writes at the end of the turn.
+      this.#network.options.schedule.park(this.actor, 0, '', () => {
+        if (call.lost) return;
+        call.command = Array.from(command);
+        this.#out.push(call);
+        this.#network.onWire(this.#network.latencyMs(this.actor), () => this.#arrive());
+      });
     });
   }
 

@@ -1,4 +1,4 @@
-// The accepting calls that wait for a reply, oldest first, and the time limit of each.
+// The accepting calls that wait to be written or for a reply, oldest first, and the time limit of each.
 //
 // Fact: a timer per call costs more than a scan. Choice: one timer, for the oldest unsettled call.
 import assert from 'node:assert/strict';
@@ -6,15 +6,16 @@ import type { Outcome, Submission } from '../../ingest/queue.ts';
 import type { Clock, Timer } from '../../process/clock.ts';
 
 // Fact: Redis runs one script at a time, at about 8 µs per event, and a long call delays the others.
-// Choice: calls are limited in events and bytes. The next call carries the rest.
+// Choice: calls are limited in events and bytes. A single event may exceed the limit of bytes.
 const CALL_EVENTS_MAX = 256;
 const CALL_BYTES_MAX = 1 << 20;
 
 export interface Call {
-  readonly submissions: readonly Submission[];
-  readonly sentMs: number;
-  /** Infinite until the client has written the call. */
-  writtenMs: number;
+  readonly submissions: Submission[];
+  /** Length of the bodies. */
+  bytes: number;
+  /** When the client wrote the call; before that, when its first submission arrived. */
+  sinceMs: number;
   settled: boolean;
 }
 
@@ -22,7 +23,7 @@ export class CallDeadlines {
   readonly #clock: Clock;
   readonly #timeoutMs: number;
   readonly #onLate: (nowMs: number) => void;
-  readonly #calls: Call[] = [];
+  readonly #calls = new Set<Call>();
   #timer: Timer | undefined;
 
   /** Each call that is not answered within `timeoutMs` is settled as `unavailable`, and `onLate` is called. */
@@ -32,31 +33,20 @@ export class CallDeadlines {
     this.#onLate = onLate;
   }
 
-  add(submissions: readonly Submission[]): Call {
-    const call = { submissions, sentMs: this.#clock.ms(), writtenMs: Number.POSITIVE_INFINITY, settled: false };
-    this.#calls.push(call);
+  add(first: Submission): Call {
+    const call = { submissions: [first], bytes: first.body.length, sinceMs: this.#clock.ms(), settled: false };
+    this.#calls.add(call);
     if (this.#timer === undefined) this.#arm(this.#timeoutMs);
     return call;
   }
 
-  /** Must be called after the client has written the calls. */
-  readonly written = (): void => {
-    const nowMs = this.#clock.ms();
-    for (const call of this.#calls) if (call.writtenMs === Number.POSITIVE_INFINITY) call.writtenMs = nowMs;
-  };
-
   remove(call: Call): void {
-    // Replies arrive in the order of the calls, except for a call that was sent twice (NOSCRIPT).
-    if (this.#calls[0] === call) this.#calls.shift();
-    else {
-      const at = this.#calls.indexOf(call);
-      if (at !== -1) this.#calls.splice(at, 1);
-    }
+    this.#calls.delete(call);
   }
 
   close(): void {
     this.#timer?.close();
-    for (const call of this.#calls.splice(0)) settleAll(call, 'unavailable');
+    for (const call of this.#calls) settleAll(call, 'unavailable');
   }
 
   #arm(inMs: number): void {
@@ -75,7 +65,7 @@ export class CallDeadlines {
     this.#timer = undefined;
     for (const call of this.#calls) {
       if (call.settled) continue;
-      const leftMs = call.writtenMs + this.#timeoutMs - now;
+      const leftMs = call.sinceMs + this.#timeoutMs - now;
       if (leftMs > 0.5) {
         this.#arm(Math.min(leftMs, this.#timeoutMs));
         return;
@@ -92,12 +82,11 @@ export function settleAll(call: Call, outcome: Outcome): void {
   for (const submission of call.submissions) submission.settle(outcome);
 }
 
-/** Returns the index after the last submission that fits into a call with the one at `from`. */
-export function endOfCall(submissions: readonly Submission[], from: number): number {
-  let bytes = 0;
-  for (let at = from; at < submissions.length; at += 1) {
-    bytes += submissions[at]?.body.length ?? 0;
-    if (at - from === CALL_EVENTS_MAX || (bytes > CALL_BYTES_MAX && at > from)) return at;
-  }
-  return submissions.length;
+/** Adds a submission to a call that is not written yet. Returns false if the call may not carry it. */
+export function join(call: Call, submission: Submission): boolean {
+  const bytes = call.bytes + submission.body.length;
+  if (call.settled || call.submissions.length === CALL_EVENTS_MAX || bytes > CALL_BYTES_MAX) return false;
+  call.submissions.push(submission);
+  call.bytes = bytes;
+  return true;
 }

@@ -13,7 +13,7 @@ import type { RedisConnection } from '../server/connection.ts';
 import { replicationFaults } from '../server/durability.ts';
 import { serverInfo } from '../server/facts.ts';
 import { keyOf } from '../stream/layout.ts';
-import type { Argument, RedisValue, Server } from '../wire/values.ts';
+import type { Command, RedisValue, Server } from '../wire/values.ts';
 
 export const CONNECTIONS = 4;
 
@@ -41,7 +41,7 @@ export class ReplicatedSender implements Server {
     for (const connection of this.#connections) connection.open();
   }
 
-  async send(command: readonly Argument[]): Promise<RedisValue> {
+  async send(command: Command): Promise<RedisValue> {
     const ready = this.#connections.filter((one) => one.ready);
     this.#turn += 1;
     const connection = ready[this.#turn % ready.length];

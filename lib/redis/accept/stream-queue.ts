@@ -1,14 +1,13 @@
 // The accepting side of the queue on one Redis Stream.
 //
-// A submission is pending (this turn of the event loop), then outstanding (sent, no reply), then settled. The
-// submissions of a turn share script calls, which Redis runs atomically.
+// A submission is pending (until the client writes its call), then outstanding (no reply), then settled. The
+// submissions of a turn of the event loop share script calls, which Redis runs atomically.
 //
 // Invariants: each submission is settled once, within the timeout plus the lateness of one timer. `accepted` and
 // `duplicate` come only from Redis. A call is given up only if it was written and the sockets were read at least once
 // after its deadline. From then on, the server is considered stalled until it sends anything: the queue refuses events
 // immediately, so a frozen server leaves at most one timeout's worth of submissions in memory, and after STALL_MAX_MS
 // the connection is replaced.
-import assert from 'node:assert/strict';
 import {
   type Outcome,
   type Queue,
@@ -32,8 +31,8 @@ import { assertRights } from '../stream/rights.ts';
 import { StreamTrimmer } from '../stream/stream-trimmer.ts';
 import { withTimeout } from '../wire/deadline.ts';
 import { NoAnswer, type QueueRefusal, RedisError } from '../wire/errors.ts';
-import type { RedisValue, Server } from '../wire/values.ts';
-import { CallDeadlines, endOfCall, settleAll, type Call } from './calls.ts';
+import type { Argument, RedisValue, Server } from '../wire/values.ts';
+import { CallDeadlines, join, settleAll, type Call } from './calls.ts';
 import { packEvents } from './packed-events.ts';
 import { PROBE_INTERVAL_MS, PROBE_TIMEOUT_MS, QueueProbe } from './queue-probe.ts';
 import { ReplicatedSender } from './replicated-sender.ts';
@@ -89,7 +88,8 @@ export class StreamQueue implements Queue {
 
   /** Sends accepting calls. `undefined` unless the connection is ready. */
   #sender: Server | undefined;
-  #pending: Submission[] = [];
+  /** The latest call, until the client writes it. */
+  #pending: Call | undefined;
   readonly #calls: CallDeadlines;
   #stalledSinceMs: number | undefined;
 
@@ -147,39 +147,29 @@ export class StreamQueue implements Queue {
   }
 
   submit(submission: Submission): void {
-    this.#pending.push(submission);
-    if (this.#pending.length > 1) return;
-    // Sockets that become readable together are read in one poll phase. The calls are sent in the check phase after
-    // it, so the events of a turn share one call, and a single event waits for no timer.
-    this.#clock.turnEnd(this.#flush);
+    const sender = this.#sender;
+    if (sender === undefined || this.#stalledSinceMs !== undefined)
+      return this.#clock.turnEnd(() => submission.settle('unavailable'));
+    // Sockets that become readable together are read in one poll phase, and the client writes in the check phase after
+    // it. So the events of a turn share one call, and a single event waits for no timer.
+    if (this.#pending === undefined || !join(this.#pending, submission)) this.#send(sender, submission);
   }
 
-  readonly #flush = (): void => {
-    const submissions = this.#pending;
-    this.#pending = [];
-    const sender = this.#sender;
-    if (sender === undefined || this.#stalledSinceMs !== undefined) {
-      for (const submission of submissions) submission.settle('unavailable');
-      return;
-    }
-    for (let from = 0; from < submissions.length;) from = this.#send(sender, submissions, from);
-    // The client writes in the next check phase, before this runs.
-    this.#clock.turnEnd(this.#calls.written);
-  };
-
-  /** Sends one call with as many submissions, from index `from`, as fit. Returns the index of the next one. */
-  #send(sender: Server, submissions: readonly Submission[], from: number): number {
-    assert(from < submissions.length);
-    const end = endOfCall(submissions, from);
-    const carried = from === 0 && end === submissions.length ? submissions : submissions.slice(from, end);
-    const args = [this.#retention, packEvents(this.#identity.index, carried)];
-    const call = this.#calls.add(carried);
-    const bodies = carried.map(({ body }) => body);
-    ACCEPT.run(sender, this.#stream, args, bodies).then(
+  #send(sender: Server, first: Submission): void {
+    const call = this.#calls.add(first);
+    this.#pending = call;
+    ACCEPT.runLate(sender, this.#stream, () => this.#argumentsOf(call)).then(
       (reply) => this.#answered(call, reply),
       (cause: unknown) => this.#refused(call, cause),
     );
-    return end;
+  }
+
+  /** Called when the client writes the call. No submission joins it from now on. */
+  #argumentsOf(call: Call): (readonly Argument[])[] {
+    if (this.#pending === call) this.#pending = undefined;
+    call.sinceMs = this.#clock.ms();
+    const { submissions } = call;
+    return [[this.#retention, packEvents(this.#identity.index, submissions)], submissions.map(({ body }) => body)];
   }
 
   #answered(call: Call, reply: RedisValue): void {
@@ -188,7 +178,7 @@ export class StreamQueue implements Queue {
     if (call.settled) return;
     call.settled = true;
     const { submissions } = call;
-    this.#onCall?.((this.#clock.ms() - call.sentMs) / 1000, submissions.length);
+    this.#onCall?.((this.#clock.ms() - call.sinceMs) / 1000, submissions.length);
     const digits = typeof reply === 'string' ? reply : '';
     if (digits.length !== submissions.length)
       this.#log.error({ events: submissions.length }, 'the queue sent a malformed answer');

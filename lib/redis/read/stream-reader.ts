@@ -26,7 +26,7 @@ import { KnownIdentity } from '../stream/identity.ts';
 import { assertRights } from '../stream/rights.ts';
 import type { Client } from '../wire/redis-client.ts';
 import { Script } from '../wire/script.ts';
-import type { Argument, RedisValue, Server } from '../wire/values.ts';
+import type { Command, RedisValue, Server } from '../wire/values.ts';
 import { GROUP, keyOf } from '../stream/layout.ts';
 import type { QueuePartition } from '../stream/queue-partitions.ts';
 import { StreamTrimmer } from '../stream/stream-trimmer.ts';
@@ -239,7 +239,7 @@ export class StreamReader implements QueueReader {
     }
   }
 
-  #command(command: readonly Argument[], connection = this.#control): Promise<RedisValue> {
+  #command(command: Command, connection = this.#control): Promise<RedisValue> {
     return answerOf(this.#clock, connection, connection.send(command));
   }
 }

@@ -13,7 +13,7 @@ import { messageOf } from '../../process/message-of.ts';
 import { INSPECT_TIMEOUT_MS, withTimeout } from '../wire/deadline.ts';
 import { causeOf, QueueRefusal, type RedisError, isPasswordRefused } from '../wire/errors.ts';
 import { type Client, type ClientUser, RedisClient } from '../wire/redis-client.ts';
-import type { Argument, RedisBytes, RedisValue, Sender, Server } from '../wire/values.ts';
+import type { Command, RedisBytes, RedisValue, Sender, Server } from '../wire/values.ts';
 import { assertMaster, isMoved, isNotMaster, isRefusing } from './facts.ts';
 
 const REOPEN_INTERVAL_MS = 1_000;
@@ -128,7 +128,7 @@ export class RedisConnection {
   }
 
   /** Sends one command, or rejects immediately if the connection is not ready. Sets no time limit. */
-  send(command: readonly Argument[]): Promise<RedisValue> {
+  send(command: Command): Promise<RedisValue> {
     return this.#usable?.send(command).catch(this.#refused) ?? this.#offline();
   }
 

@@ -10,7 +10,7 @@ import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { isIP, type Socket } from 'node:net';
 import { createClient, RESP_TYPES } from 'redis';
 import { CONNECT_TIMEOUT_MS } from './deadline.ts';
-import type { Argument, RedisBytes, RedisValue, Server } from './values.ts';
+import type { Argument, Command, RedisBytes, RedisValue, Server } from './values.ts';
 
 export interface ClientUser {
   readonly onReady: () => void;
@@ -20,7 +20,7 @@ export interface ClientUser {
 
 /** A command rejects with a cause of the package, too. */
 export interface Client extends Server {
-  sendForBytes(command: readonly Argument[]): Promise<RedisBytes>;
+  sendForBytes(command: Command): Promise<RedisBytes>;
   /** While this number grows, a reply is still arriving. */
   readonly bytesReceived: number;
   /** Connects with the first user. Each user is called at most once by each callback, until it leaves. */
@@ -85,12 +85,13 @@ export class RedisClient implements Client {
     if (this.#users.delete(user) && this.#users.size === 0) this.#destroy();
   }
 
-  send(command: readonly Argument[]): Promise<RedisValue> {
-    return this.#client.sendCommand(command);
+  // The package looks at nothing else of a command than its length and its arguments, when it writes the command.
+  send(command: Command): Promise<RedisValue> {
+    return this.#client.sendCommand(command as readonly Argument[]);
   }
 
-  sendForBytes(command: readonly Argument[]): Promise<RedisBytes> {
-    return this.#client.sendCommand(command, BYTES);
+  sendForBytes(command: Command): Promise<RedisBytes> {
+    return this.#client.sendCommand(command as readonly Argument[], BYTES);
   }
 
   #connect(): void {

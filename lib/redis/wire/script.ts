@@ -5,7 +5,8 @@
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { RedisError } from './errors.ts';
-import type { Argument, Sender } from './values.ts';
+import { LateCommand } from './late-command.ts';
+import type { Argument, Command, Sender } from './values.ts';
 
 const SCRIPTS = new URL('../stream/lua/', import.meta.url);
 
@@ -25,12 +26,24 @@ export class Script {
 
   /** Calls the script with one key, or with none if `key` is undefined. */
   run<Answer>(server: Sender<Answer>, key: string | undefined, ...args: (readonly Argument[])[]): Promise<Answer> {
+    return this.#send(server, this.#command(key, args));
+  }
+
+  /** Calls the script with one key. `make` makes the other arguments when the client writes the call. */
+  runLate<Answer>(server: Sender<Answer>, key: string, make: () => (readonly Argument[])[]): Promise<Answer> {
+    return this.#send(server, new LateCommand(() => this.#command(key, make())));
+  }
+
+  #command(key: string | undefined, args: (readonly Argument[])[]): readonly Argument[] {
     // Fact: a spread array grows in steps, and each step copies it. Choice: `concat`.
     const rest: readonly Argument[] = key === undefined ? ['0'] : ['1', key];
-    const command = ['EVALSHA' as Argument, this.#sha1].concat(rest, ...args);
+    return ['EVALSHA' as Argument, this.#sha1].concat(rest, ...args);
+  }
+
+  #send<Answer>(server: Sender<Answer>, command: Command): Promise<Answer> {
     return server.send(command).catch((cause: unknown) => {
       if (!(cause instanceof RedisError && cause.code === 'NOSCRIPT')) throw cause;
-      return server.send(['EVAL', this.#text, ...command.slice(2)]);
+      return server.send(['EVAL', this.#text, ...Array.from(command).slice(2)]);
     });
   }
 }

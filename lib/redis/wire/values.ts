@@ -3,6 +3,9 @@
 /** Text, or bytes that need not be UTF-8. */
 export type Argument = string | Buffer;
 
+/** A client reads a command when it writes it: first `length`, then the arguments. */
+export type Command = ArrayLike<Argument>;
+
 /** A reply whose strings are decoded. */
 export type RedisValue = string | number | null | readonly RedisValue[];
 
@@ -10,7 +13,7 @@ export type RedisValue = string | number | null | readonly RedisValue[];
 export type RedisBytes = Buffer | string | number | null | readonly RedisBytes[];
 
 export interface Sender<Answer> {
-  send(command: readonly Argument[]): Promise<Answer>;
+  send(command: Command): Promise<Answer>;
 }
 
 export type Server = Sender<RedisValue>;
