@@ -31,7 +31,7 @@ async function watched(path: string, parse = (): string => readFileSync(path, 'u
       onOutcome: (good) => outcomes.push(good),
     });
   atEnd(() => files.stop());
-  const pass = async (ms = 700): Promise<void> => {
+  const pass = async (ms = 500): Promise<void> => {
     await eventually('the next read is due later', () => clock.pending === 1);
     await clock.advance(ms);
     await eventually('the read is done', () => clock.pending === 1);
@@ -50,7 +50,7 @@ describe('watched files', () => {
     for (let line = 0; line < 20; line += 1) {
       written += `line ${line}\n`;
       writeFileSync(path, written);
-      await pass(line === 0 ? 700 : 250);
+      await pass(250);
     }
     assert.deepEqual(changes, []);
     await pass();

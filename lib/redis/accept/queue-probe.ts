@@ -7,7 +7,7 @@ import type { Log } from '../../process/log.ts';
 import { messageOf } from '../../process/message-of.ts';
 import type { RedisConnection } from '../server/connection.ts';
 
-export const PROBE_INTERVAL_MS = 400;
+export const PROBE_INTERVAL_MS = 500;
 export const PROBE_TIMEOUT_MS = 600;
 
 export class QueueProbe {
