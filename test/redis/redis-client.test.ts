@@ -3,7 +3,6 @@ import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
 import { describe, it, type TestContext } from 'node:test';
 import tls from 'node:tls';
 import { causeOf, RedisError } from '../../lib/redis/wire/errors.ts';
-import { LateCommand } from '../../lib/redis/wire/late-command.ts';
 import { type Client, RedisClient, sharedClients } from '../../lib/redis/wire/redis-client.ts';
 import { CertificateAuthority } from '../support/certificate-authority.ts';
 import { TestRedis } from '../support/redis.ts';
@@ -60,19 +59,19 @@ describe('a client', () => {
 
   it('reads a command when it writes it, in the next check phase', async (t) => {
     const redis = await TestRedis.start();
-    const opened = open(t, redis.uri);
+    const opened = open(t, `redis://127.0.0.1:${redis.port}`);
     await eventuallyTold(opened, /^ready$/);
-    let text = 'early';
-    const reply = opened.client.send(new LateCommand(() => ['ECHO', text]));
-    text = 'late';
+    const command = { length: 2, 0: 'ECHO', 1: 'early' };
+    const reply = opened.client.send(command);
+    command[1] = 'late';
     await new Promise((resolve) => setImmediate(resolve));
-    text = 'too late';
+    command[1] = 'too late';
     assert.equal(await reply, 'late');
   });
 
   it('returns the replies in the order of the commands, as text or as bytes, errors included', async (t) => {
     const redis = await TestRedis.start();
-    const opened = open(t, redis.uri);
+    const opened = open(t, `redis://127.0.0.1:${redis.port}`);
     await eventuallyTold(opened, /^ready$/);
     const { client } = opened;
     const words = ['', 'é\u{1F600}', 'x'.repeat(500_000), '\r\n$5\r\n'];

@@ -1,7 +1,6 @@
 // The accepting calls that wait to be written or for a reply, oldest first, and the time limit of each.
 //
 // Fact: a timer per call costs more than a scan. Choice: one timer, for the oldest unsettled call.
-import assert from 'node:assert/strict';
 import type { Outcome, Submission } from '../../ingest/queue.ts';
 import type { Clock, Timer } from '../../process/clock.ts';
 
@@ -50,7 +49,6 @@ export class CallDeadlines {
   }
 
   #arm(inMs: number): void {
-    assert(this.#timer === undefined);
     // Fact: after a long turn (a burst of handshakes, garbage collection), timers run before sockets are read, so a
     // reply that arrived in time would seem late. Choice: sockets are read before a call is given up, and the
     // deadline is compared with the time before that read. If it were compared with the time after it, an overloaded

@@ -30,10 +30,9 @@ export function acceptingStreams(options: StreamsOptions, makes = true): readonl
   const { uri, partitions, limits, durability, observer, clock, random } = options;
   const { enqueueTimeoutMs, bodyBytesMax: accepts } = limits;
   const parts = queuePartitions(uri, partitions, { clock, random, accepts, makes });
-  const alone = parts.length === 1;
   const shared = sharedClients();
   return parts.map((part, at) => {
-    const log = alone ? options.log : options.log.child({ partition: at });
+    const log = parts.length === 1 ? options.log : options.log.child({ partition: at });
     const about = { uri: part.uri, name: 'ingest-gateway', log, clock };
     const connections = Array.from(
       { length: durability.replicas === 0 ? 0 : CONNECTIONS },

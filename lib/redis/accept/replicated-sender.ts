@@ -8,7 +8,6 @@
 // throughput. Choice: CONNECTIONS take turns. Lookups use the queue's own connection.
 //
 // Limit: WAIT is not consensus. A failover to a replica that lacks an event loses it.
-import assert from 'node:assert/strict';
 import type { RedisConnection } from '../server/connection.ts';
 import { replicationFaults } from '../server/durability.ts';
 import { serverInfo } from '../server/facts.ts';
@@ -29,7 +28,6 @@ export class ReplicatedSender implements Server {
   #turn = 0;
 
   constructor(replicas: number, connections: readonly RedisConnection[], stream: string, timeoutMs: number) {
-    assert(replicas > 0 && connections.length > 0);
     this.#replicas = replicas;
     this.#connections = connections;
     this.#waitMs = Math.max(1, Math.floor(WAIT_SHARE * timeoutMs));

@@ -39,7 +39,6 @@ import { ReplicatedSender } from './replicated-sender.ts';
 
 /** Indexed by the digits of accept.lua's reply. */
 const OUTCOMES: readonly Outcome[] = ['accepted', 'duplicate', 'conflict', 'differing'];
-const DIGIT_ZERO = 0x30;
 
 /** After this long without a reply, the connection is replaced. */
 const STALL_MAX_MS = 3_000;
@@ -182,7 +181,7 @@ export class StreamQueue implements Queue {
     const digits = typeof reply === 'string' ? reply : '';
     if (digits.length !== submissions.length)
       this.#log.error({ events: submissions.length }, 'the queue sent a malformed answer');
-    submissions.forEach((one, at) => one.settle(OUTCOMES[digits.charCodeAt(at) - DIGIT_ZERO] ?? 'unavailable'));
+    submissions.forEach((one, at) => one.settle(OUTCOMES[digits.charCodeAt(at) - 0x30] ?? 'unavailable'));
   }
 
   #refused(call: Call, cause: unknown): void {

@@ -11,13 +11,6 @@ import type { RedisValue, Server } from '../wire/values.ts';
 
 export type ClusterAddress = Extract<QueueAddress, { readonly kind: 'sentinel' | 'cluster' }>;
 
-interface SlotRange {
-  readonly from: number;
-  readonly to: number;
-  /** `host:port` of each node, with the master first. */
-  readonly nodes: readonly string[];
-}
-
 export class ClusterMap {
   readonly #address: ClusterAddress;
   readonly #system: ClockAndRandom;
@@ -72,8 +65,11 @@ export class ClusterMap {
   }
 }
 
-/** Parses the reply of CLUSTER SLOTS. An empty address means the node that was asked. */
-const slotRanges = (answer: RedisValue, asked: string): readonly SlotRange[] =>
+/**
+ * Parses the reply of CLUSTER SLOTS: ranges of slots, and `host:port` of their nodes, with the master first. An empty
+ * address means the node that was asked.
+ */
+const slotRanges = (answer: RedisValue, asked: string) =>
   (answer as readonly (readonly RedisValue[])[]).map(([from, to, ...nodes]) => ({
     from: Number(from),
     to: Number(to),

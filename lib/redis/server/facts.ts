@@ -28,18 +28,16 @@ export function serverName(info: ServerInfo): string {
   return valkey === undefined ? `Redis ${info.get('redis_version') ?? 'of an unknown version'}` : `Valkey ${valkey}`;
 }
 
-/** Error codes of a replica or of a server that is loading its data. */
-const NOT_MASTER: ReadonlySet<string> = new Set(['READONLY', 'MASTERDOWN', 'LOADING']);
+const hasCode = (cause: unknown, ...codes: readonly string[]): cause is RedisError =>
+  cause instanceof RedisError && codes.includes(cause.code);
 
-/** Error codes of a master that accepts no writes for now. */
-const REFUSING: ReadonlySet<string> = new Set(['NOREPLICAS', 'MISCONF', 'OOM', 'BUSY']);
+/** True for an error of a replica or of a server that is loading its data. */
+export const isNotMaster = (cause: unknown): cause is RedisError => hasCode(cause, 'READONLY', 'MASTERDOWN', 'LOADING');
 
-export const isNotMaster = (cause: unknown): cause is RedisError =>
-  cause instanceof RedisError && NOT_MASTER.has(cause.code);
+export const isMoved = (cause: unknown): cause is RedisError => hasCode(cause, 'MOVED');
 
-export const isMoved = (cause: unknown): cause is RedisError => cause instanceof RedisError && cause.code === 'MOVED';
-
-export const isRefusing = (cause: unknown): boolean => cause instanceof RedisError && REFUSING.has(cause.code);
+/** True for an error of a master that accepts no writes for now. */
+export const isRefusing = (cause: unknown): boolean => hasCode(cause, 'NOREPLICAS', 'MISCONF', 'OOM', 'BUSY');
 
 /** Returns the reply to HELLO, which every user may send. Rejects if the server is not a master. */
 export async function serverHello(server: Server): Promise<ReadonlyMap<string, RedisValue>> {

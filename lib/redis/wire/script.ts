@@ -5,7 +5,6 @@
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { RedisError } from './errors.ts';
-import { LateCommand } from './late-command.ts';
 import type { Argument, Command, Sender } from './values.ts';
 
 const SCRIPTS = new URL('../stream/lua/', import.meta.url);
@@ -45,5 +44,32 @@ export class Script {
       if (!(cause instanceof RedisError && cause.code === 'NOSCRIPT')) throw cause;
       return server.send(['EVAL', this.#text, ...Array.from(command).slice(2)]);
     });
+  }
+}
+
+/**
+ * A command whose arguments are made when the client writes it.
+ *
+ * Fact: the package `redis` writes in the check phase after `sendCommand`. A command that is sent in a check phase, when
+ * all sockets have been read, would leave a turn later, and turns that wait for nothing read fewer sockets. Choice: a
+ * call is sent with its first event and filled until it is written. Effect: calls of 13 events instead of 11 at
+ * saturation, and 3 % less CPU time per event.
+ */
+class LateCommand implements Command {
+  readonly [at: number]: Argument;
+  #make: (() => readonly Argument[]) | undefined;
+  #length = 0;
+
+  constructor(make: () => readonly Argument[]) {
+    this.#make = make;
+  }
+
+  get length(): number {
+    const make = this.#make;
+    if (make === undefined) return this.#length;
+    this.#make = undefined;
+    const made = make();
+    Object.assign(this, made);
+    return (this.#length = made.length);
   }
 }
