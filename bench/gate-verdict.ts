@@ -75,7 +75,7 @@ const HEAP_STEP_MAX = 1.1;
 /** p99 may be this many times that of the base commit. A smaller difference than P99_DIFFERENCE_MS is no verdict. */
 const P99_STEP_MAX = 1.5;
 const P99_DIFFERENCE_MS = 3;
-export const LATENCY_PAIRS = 3;
+const LATENCY_PAIRS = 3;
 
 export interface GateVerdict {
   readonly outcome: 'pass' | 'worse' | 'too noisy';
