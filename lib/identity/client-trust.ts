@@ -11,12 +11,6 @@ import { messageOf } from '../process/message-of.ts';
 import { certificateCopy, claimsAuthority, leafOf, listCopy, trialKey } from './certificate-copy.ts';
 import type { RevocationList } from './revocation-list.ts';
 
-/** `code` is OpenSSL's reason to refuse the certificates that the authority signs. */
-export interface AuthorityFault {
-  readonly authority: X509Certificate;
-  readonly code: string;
-}
-
 /** A session can be resumed for this long (OpenSSL's default). */
 const SESSION_MS = 7_200_000;
 const VERDICTS_MAX = 10_000;
@@ -72,12 +66,12 @@ export class ClientTrust {
     return (await verdict.fault) === undefined ? verdict.endMs : 0;
   }
 
-  /** Resolves with the authorities whose certificates OpenSSL refuses now. */
-  async authorityFaults(nowMs: number): Promise<readonly AuthorityFault[]> {
-    const faults: AuthorityFault[] = [];
+  /** Resolves with the authorities whose certificates OpenSSL refuses now, each with its reason. */
+  async authorityFaults(nowMs: number): Promise<ReadonlyMap<X509Certificate, string>> {
+    const faults = new Map<X509Certificate, string>();
     for (const authority of this.#authorities) {
       const code = await this.#authorityFault(authority, nowMs).catch(messageOf);
-      if (code !== undefined) faults.push({ authority, code });
+      if (code !== undefined) faults.set(authority, code);
     }
     return faults;
   }

@@ -67,7 +67,7 @@ function isUsable(files: DevelopmentCertificates, audienceUri: string, nowMs: nu
     for (const key of [files.key, files.producerKey]) readFileSync(key);
     return (
       [ca, cert, producer].every((one) => Date.parse(one.validTo) > nowMs + WEEK_MS && one.verify(ca.publicKey)) &&
-      alternativeNames(producer.subjectAltName ?? '').uris.includes(audienceUri)
+      alternativeNames(producer).URI.includes(audienceUri)
     );
   } catch {
     return false;

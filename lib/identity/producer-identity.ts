@@ -6,15 +6,18 @@ import { comparableName } from '../process/producer-name.ts';
 export const audienceUri = (audience: string): string => `${AUDIENCE_PREFIX}${audience}`;
 const AUDIENCE_PREFIX = 'urn:ingest:aud:';
 
-/** `untilMs` is the Unix time at which the verdict expires. `detail` is sent to the producer. */
+/**
+ * `untilMs` is the Unix time at which the verdict expires. `detail` is sent to the producer. `tokenKeyUnknown`: the key
+ * that signed the token may have been published a moment ago. `unknown`: a key server does not answer.
+ */
 export type Verdict =
   | { readonly kind: 'producer'; readonly producer: string; readonly untilMs: number }
-  | { readonly kind: 'unauthenticated'; readonly detail: string; readonly untilMs: number }
   | { readonly kind: 'audienceMissing'; readonly producer: string; readonly detail: string; readonly untilMs: number }
-  /** The key that signed the token may have been published a moment ago. */
-  | { readonly kind: 'tokenKeyUnknown'; readonly detail: string; readonly untilMs: number }
-  /** The request cannot be judged at the moment, because a key server does not answer. */
-  | { readonly kind: 'unknown'; readonly detail: string; readonly untilMs: number };
+  | {
+      readonly kind: 'unauthenticated' | 'tokenKeyUnknown' | 'unknown';
+      readonly detail: string;
+      readonly untilMs: number;
+    };
 
 export const producerOf = (verdict: Verdict): string | undefined =>
   'producer' in verdict ? verdict.producer : undefined;
@@ -40,12 +43,12 @@ export const unauthenticated = (detail: string, untilMs = NEVER): Verdict => ({
 
 /** Returns the identity in a certificate that is trusted until `untilMs`, or the verdict that refuses it. */
 export function clientIdentity(certificate: X509Certificate, untilMs: number): ClientIdentity | Verdict {
-  const names = alternativeNames(certificate.subjectAltName ?? '');
-  const producer = producerName(names, certificate);
+  const { URI: uris, DNS: hosts } = alternativeNames(certificate);
+  const producer = producerName(uris, hosts, certificate);
   if (producer === undefined) return unauthenticated('the client certificate names no producer');
   if (Buffer.byteLength(producer) > NAME_BYTES_MAX)
     return unauthenticated(`the client certificate's name for the producer is longer than ${NAME_BYTES_MAX} bytes`);
-  return { certificate, producer, uris: names.uris, untilMs };
+  return { certificate, producer, uris, untilMs };
 }
 
 export const audienceMissing = (producer: string, audience: string, untilMs: number): Verdict => ({
@@ -57,27 +60,15 @@ export const audienceMissing = (producer: string, audience: string, untilMs: num
   untilMs,
 });
 
-interface AlternativeNames {
-  readonly uris: readonly string[];
-  readonly dnsNames: readonly string[];
-}
-
 /**
  * Parses Node's text for subject alternative names: `kind:value` pairs joined by `, `. Node writes an ambiguous value
  * as a JSON string, so a name cannot inject another name.
  */
-export function alternativeNames(text: string): AlternativeNames {
-  const uris: string[] = [];
-  const dnsNames: string[] = [];
-  const entry = /(?:^|, )([^:,"]+):("(?:[^"\\]|\\.)*"|[^,"]*)(?=, |$)/y;
-  while (entry.lastIndex < text.length) {
-    const match = entry.exec(text);
-    if (match === null) break;
-    const [, kind, value = ''] = match;
-    if (kind !== 'URI' && kind !== 'DNS') continue;
-    (kind === 'URI' ? uris : dnsNames).push(value.startsWith('"') ? String(JSON.parse(value)) : value);
-  }
-  return { uris, dnsNames };
+export function alternativeNames({ subjectAltName = '' }: Pick<X509Certificate, 'subjectAltName'>) {
+  const names: Record<'URI' | 'DNS', string[]> = { URI: [], DNS: [] };
+  for (const [, kind, value = ''] of subjectAltName.matchAll(/(?:^|, )([^:,"]+):("(?:[^"\\]|\\.)*"|[^,"]*)(?=, |$)/gy))
+    if (kind === 'URI' || kind === 'DNS') names[kind].push(value.startsWith('"') ? String(JSON.parse(value)) : value);
+  return names;
 }
 
 /**
@@ -85,14 +76,9 @@ export function alternativeNames(text: string): AlternativeNames {
  * are case-insensitive (RFC 4343), so they are lowercased. A DNS name or common name that contains a colon or a slash
  * is refused, because it could equal the URI name of another producer and obtain that producer's rights and ids.
  */
-function producerName(names: AlternativeNames, certificate: X509Certificate): string | undefined {
-  const uri = names.uris.find((one) => !comparableName(one).startsWith(AUDIENCE_PREFIX));
-  if (uri !== undefined && uri !== '') return uri;
-  const [host] = names.dnsNames;
-  if (host !== undefined && host !== '') return isLikeUri(host) ? undefined : host.toLowerCase();
-  const common: unknown = certificate.toLegacyObject().subject?.CN;
-  const first: unknown = Array.isArray(common) ? common[0] : common;
-  return typeof first === 'string' && first !== '' && !isLikeUri(first) ? first : undefined;
+function producerName(uris: readonly string[], [host]: readonly string[], certificate: X509Certificate) {
+  const uri = uris.find((one) => !comparableName(one).startsWith(AUDIENCE_PREFIX));
+  if (uri) return uri;
+  const name = host?.toLowerCase() || [certificate.toLegacyObject().subject?.CN].flat()[0];
+  return name && !/[:/]/.test(name) ? name : undefined;
 }
-
-const isLikeUri = (name: string): boolean => /[:/]/.test(name);

@@ -14,6 +14,7 @@ export interface RevocationList {
   readonly nextUpdateMs: number;
 }
 
+/** The only critical extension that OpenSSL can handle. */
 const AUTHORITY_KEY_IDENTIFIER = '2.5.29.35';
 /** The extensions that make a list partial or indirect (RFC 5280, sections 5.2.4, 5.2.5 and 5.3.3). */
 const PARTIAL = new Map([
@@ -33,9 +34,8 @@ export function readRevocationList(pem: string, authorities: readonly X509Certif
   const [, nextUpdate] = fields.filter(({ tag }) => tag === TAG.utcTime || tag === TAG.time);
   const [, , entries] = sequencesIn(fields);
   const revoked = inside(entries).map(inside);
-  const unusable =
-    unusableIn(inside(fields.find(({ tag }) => tag === 0xa0))[0], AUTHORITY_KEY_IDENTIFIER) ??
-    revoked.map(([, , extensions]) => unusableIn(extensions)).find((name) => name !== undefined);
+  const extensions = [inside(fields.find(({ tag }) => tag === 0xa0))[0], ...revoked.map(([, , ofEntry]) => ofEntry)];
+  const unusable = extensions.map(unusableIn).find((name) => name !== undefined);
   if (unusable !== undefined)
     throw new Error(`the list of ${nameOf(authority)} cannot be used because of its extension: ${unusable}`);
   return {
@@ -60,24 +60,22 @@ const isSigned = (body: Element, signature: Element, { publicKey: key }: X509Cer
     }),
   );
 
-/** OpenSSL handles only the `known` critical extension. It would refuse every certificate that the list covers. */
-function unusableIn(extensions: Element | undefined, known?: string): string | undefined {
+/** Returns the name of an extension that makes OpenSSL refuse every certificate that the list covers. */
+function unusableIn(extensions: Element | undefined): string | undefined {
   for (const [type, ...rest] of inside(extensions).map(inside)) {
     const id = dotted(type?.content ?? Buffer.alloc(0));
     const isCritical = rest.some(({ tag, content }) => tag === TAG.boolean && content[0] !== 0);
-    if (PARTIAL.has(id) || (isCritical && id !== known)) return PARTIAL.get(id) ?? id;
+    if (PARTIAL.has(id) || (isCritical && id !== AUTHORITY_KEY_IDENTIFIER)) return PARTIAL.get(id) ?? id;
   }
   return undefined;
 }
 
 /** Converts an object identifier to dotted numbers. */
 function dotted(id: Buffer): string {
-  const numbers = [0];
-  for (const byte of id) {
-    numbers.push((numbers.pop() ?? 0) * 128 + (byte & 0x7f));
-    if (byte < 0x80) numbers.push(0);
-  }
-  const [first = 0, ...rest] = numbers.slice(0, -1);
+  const numbers = id.toString('latin1').match(/[\x80-\xff]*[^\x80-\xff]/g) ?? [];
+  const [first = 0, ...rest] = numbers.map((bytes) =>
+    Buffer.from(bytes, 'latin1').reduce((number, byte) => number * 128 + (byte & 0x7f), 0),
+  );
   const arc = Math.min(2, Math.floor(first / 40));
   return [arc, first - 40 * arc, ...rest].join('.');
 }

@@ -5,7 +5,7 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { createSecureContext, type SecureContextOptions } from 'node:tls';
-import { ClientTrust, serverFault, type AuthorityFault } from './client-trust.ts';
+import { ClientTrust, serverFault } from './client-trust.ts';
 import { nameOf, readRevocationList, type RevocationList } from './revocation-list.ts';
 import type { Clock } from '../process/clock.ts';
 import { errno } from '../process/env.ts';
@@ -47,44 +47,51 @@ const INTENDED = new Set(['CERT_HAS_EXPIRED', 'CERT_NOT_YET_VALID', 'CRL_HAS_EXP
 
 /** Rejects with a StartFailure that names each file that cannot be read, or else the first file that cannot be used. */
 export async function loadTlsMaterial(files: TlsFiles, nowMs: number): Promise<TlsMaterial> {
-  const [own, keyBlocks, authorities, listBlocks] = await allStarted([
+  const [own, keyBlocks, authorities, crl] = await allStarted([
     certificatesIn(files, 'cert'),
     pemBlocks(files, 'key', /./, 'a private key'),
     certificatesIn(files, 'clientCa'),
+    // Node uses only the first list in a string, so each list is a string of its own.
     files.clientCrl === undefined ? undefined : pemBlocks(files, 'clientCrl', /^X509 CRL$/, 'a revocation list'),
   ]);
-  const cert = own.blocks.join('');
-  const key = keyBlocks.join('');
-  const ca = authorities.blocks.join('');
-  // Node uses only the first list in a string, so each list is a string of its own.
-  const context: SecureContextOptions = { cert, key, ca, ...(listBlocks && { crl: listBlocks }) };
-  assertUsable(context, files, own.certificates, authorities.blocks);
+  const [cert, key, ca] = [own.blocks.join(''), keyBlocks.join(''), authorities.blocks.join('')];
+  const context: SecureContextOptions = { cert, key, ca, ...(crl && { crl }) };
+  usable(files, 'cert', () => createSecureContext({ cert }));
+  const privateKey = usable(files, 'key', () => createPrivateKey(key));
+  if (own.certificates[0]?.checkPrivateKey(privateKey) !== true)
+    throw refused(`${place(files, 'cert')}, ${place(files, 'key')}: the key belongs to another certificate`);
+  usable(files, 'key', () => createSecureContext({ cert, key }));
+  // OpenSSL checks the strength of keys in certificates of its own at this time, and of authorities in handshakes.
+  for (const one of authorities.blocks) usable(files, 'clientCa', () => createSecureContext({ cert: one }));
+  usable(files, crl === undefined ? 'clientCa' : 'clientCrl', () => createSecureContext(context));
   const later = own.certificates.find(({ validFromDate }) => validFromDate.getTime() > nowMs);
   if (later !== undefined) {
     const from = later.validFromDate.toISOString();
     throw refused(`${place(files, 'cert')}: the certificate of ${nameOf(later)} is valid only from ${from} on`);
   }
-  const lists = (listBlocks ?? []).map((pem) =>
-    usable(files, 'clientCrl', () => readRevocationList(pem, authorities.certificates)),
-  );
+  const listOf = (pem: string): RevocationList => readRevocationList(pem, authorities.certificates);
+  const lists = usable(files, 'clientCrl', () => crl?.map(listOf) ?? []);
   const fault = await serverFault(context);
   if (fault !== undefined) throw refused(`${place(files, 'cert')}: a client would refuse the certificate (${fault})`);
   const trust = usable(files, 'clientCa', () => new ClientTrust(context, authorities.certificates, lists));
-  const faults = await trust.authorityFaults(nowMs);
-  const texts = faults.map((one) => faultText(one, files, authorities.certificates));
-  const broken = faults.findIndex(({ code }) => !INTENDED.has(code));
-  if (broken >= 0) throw refused(texts[broken] ?? '');
-  const listMs = listExpiryMs(lists, nowMs);
-  const noneLeft = faults.length === authorities.certificates.length ? texts.join('\n') : undefined;
+  const faults: string[] = [];
+  for (const [authority, code] of await trust.authorityFaults(nowMs)) {
+    const text = faultText(files, authority, code, authorities.certificates);
+    if (!INTENDED.has(code)) throw refused(text);
+    faults.push(text);
+  }
+  const noneLeft = faults.length === authorities.certificates.length ? faults.join('\n') : undefined;
+  const endMs = earliest(own.certificates);
+  const listsEndMs = listExpiryMs(lists, nowMs);
   return {
     context,
     trust,
-    warnings: noneLeft === undefined ? [...texts, ...sharedNames(files, authorities.certificates)] : [],
-    expired: earliest(own.certificates) < nowMs ? `${place(files, 'cert')}: it has expired` : noneLeft,
+    warnings: noneLeft === undefined ? [...faults, ...sharedNames(files, authorities.certificates)] : [],
+    expired: endMs < nowMs ? `${place(files, 'cert')}: it has expired` : noneLeft,
     expiry: [
-      { file: 'cert', atMs: earliest(own.certificates) },
+      { file: 'cert', atMs: endMs },
       { file: 'client_ca', atMs: earliest(authorities.certificates) },
-      ...(listMs === Number.POSITIVE_INFINITY ? [] : [{ file: 'crl' as const, atMs: listMs }]),
+      ...(Number.isFinite(listsEndMs) ? [{ file: 'crl' as const, atMs: listsEndMs }] : []),
     ],
   };
 }
@@ -92,9 +99,11 @@ export async function loadTlsMaterial(files: TlsFiles, nowMs: number): Promise<T
 /** When the first of the lists expires. Of those of one authority, the latest is decisive. */
 function listExpiryMs(lists: readonly RevocationList[], nowMs: number): number {
   const needed = lists.filter(({ authority }) => nowMs < authority.validToDate.getTime());
-  const byKey = Map.groupBy(needed, ({ authority }) => authority.publicKey.export({ type: 'spki', format: 'pem' }));
+  const byKey = Map.groupBy(needed, ({ authority }) => keyText(authority));
   return Math.min(...[...byKey.values()].map((own) => Math.max(...own.map(({ nextUpdateMs }) => nextUpdateMs))));
 }
+
+const keyText = ({ publicKey }: X509Certificate): string => String(publicKey.export({ type: 'spki', format: 'pem' }));
 
 const earliest = (list: readonly X509Certificate[]): number =>
   Math.min(...list.map(({ validToDate }) => validToDate.getTime()));
@@ -127,35 +136,19 @@ function usable<T>(files: TlsFiles, file: keyof TlsFiles, read: () => T): T {
   }
 }
 
-/** Throws a StartFailure that names the first file that OpenSSL refuses, or the two files that do not match. */
-function assertUsable(
-  { cert, key, ca, crl }: SecureContextOptions,
-  files: TlsFiles,
-  [own]: readonly X509Certificate[],
-  authorities: readonly string[],
-): void {
-  usable(files, 'cert', () => createSecureContext({ cert }));
-  const privateKey = usable(files, 'key', () => createPrivateKey(key as string));
-  if (own?.checkPrivateKey(privateKey) !== true)
-    throw refused(`${place(files, 'cert')}, ${place(files, 'key')}: the key belongs to another certificate`);
-  usable(files, 'key', () => createSecureContext({ cert, key }));
-  // OpenSSL checks the strength of keys in certificates of its own at this time, and of authorities in handshakes.
-  for (const one of authorities) usable(files, 'clientCa', () => createSecureContext({ cert: one }));
-  usable(files, crl === undefined ? 'clientCa' : 'clientCrl', () => createSecureContext({ ca, crl }));
-}
-
+/** Describes OpenSSL's reason to refuse the certificates that one of the `authorities` signs. */
 function faultText(
-  { authority, code }: AuthorityFault,
   files: TlsFiles,
+  authority: X509Certificate,
+  code: string,
   authorities: readonly X509Certificate[],
 ): string {
   const ofList = code.includes('CRL');
   const advice = ofList ? 'list needs an authorityKeyIdentifier' : 'authority needs a subjectKeyIdentifier';
   const isShared = authorities.some(({ subject, raw }) => subject === authority.subject && raw !== authority.raw);
-  const file = place(files, ofList ? 'clientCrl' : 'clientCa');
   return (
-    `${file}: OpenSSL refuses every producer of ${nameOf(authority)} (${code})` +
-    (ofList ? ': every authority needs a current revocation list' : '') +
+    `${place(files, ofList ? 'clientCrl' : 'clientCa')}: OpenSSL refuses every producer of ${nameOf(authority)} ` +
+    `(${code})${ofList ? ': every authority needs a current revocation list' : ''}` +
     (isShared && !INTENDED.has(code) ? `; another authority has this name, so each ${advice}` : '')
   );
 }
@@ -171,12 +164,10 @@ export function tlsReloadable(files: TlsFiles, clock: Clock): Promise<Reloadable
 }
 
 /** Returns a warning for each name of two authorities whose keys differ, because the name may be all that is known. */
-function sharedNames(files: TlsFiles, list: readonly X509Certificate[]): string[] {
-  const shared = list.filter((one, at) =>
-    list.slice(0, at).some((other) => other.subject === one.subject && !other.publicKey.equals(one.publicKey)),
-  );
-  return [...new Set(shared.map(nameOf))].map(
-    (name) =>
+function sharedNames(files: TlsFiles, authorities: readonly X509Certificate[]): string[] {
+  const shared = [...Map.groupBy(authorities, nameOf)].filter(([, same]) => Map.groupBy(same, keyText).size > 1);
+  return shared.map(
+    ([name]) =>
       `${place(files, 'clientCa')}: two authorities are named ${name}: producers of the second one are refused ` +
       'if their certificates have no authorityKeyIdentifier',
   );

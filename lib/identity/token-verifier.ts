@@ -14,7 +14,7 @@ import {
   jwtVerify,
   type JSONWebKeySet,
   type JWTPayload,
-  type JWTVerifyGetKey,
+  type JWTVerifyGetKey as TokenKeys,
   type JWK,
 } from 'jose';
 import { audienceMissing, unauthenticated, type ClientIdentity, type Verdict } from './producer-identity.ts';
@@ -41,7 +41,7 @@ const KEY_IDS_AGE_MS = 60_000;
 const KEY_IDS_MAX = 1_000;
 const BEARER = /^Bearer +([A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*) *$/i;
 
-export type TokenKeys = JWTVerifyGetKey;
+export type { TokenKeys };
 
 export interface TokenVerifierOptions {
   /** The keys in a file (`tokenKeys`), or the https URL of a JWKS that is requested when the first token arrives. */
@@ -52,8 +52,8 @@ export interface TokenVerifierOptions {
 
 export class TokenVerifier {
   readonly #options: TokenVerifierOptions;
-  #keys: JWTVerifyGetKey;
-  readonly #remote: ReturnType<typeof keysOfUrl> | undefined;
+  #keys: TokenKeys;
+  readonly #remote?: ReturnType<typeof keysOfUrl>;
   /** When each unknown key id was seen first. */
   readonly #unknown = new Map<string, number>();
   /** The latest keys from the URL. */
@@ -62,8 +62,8 @@ export class TokenVerifier {
 
   constructor(options: TokenVerifierOptions) {
     this.#options = options;
-    this.#remote = options.keys instanceof URL ? keysOfUrl(options.keys, (text) => this.#noteFetched(text)) : undefined;
-    this.#keys = this.#remote ?? (options.keys as TokenKeys);
+    const { keys } = options;
+    this.#keys = keys instanceof URL ? (this.#remote = keysOfUrl(keys, (text) => this.#noteFetched(text))) : keys;
   }
 
   replaceKeys(keys: TokenKeys): void {
@@ -95,8 +95,7 @@ export class TokenVerifier {
     try {
       payload = await this.#payloadOf(token, nowMs).catch(async (cause: unknown) => {
         // A key without an id may have been replaced.
-        const mayBeOld = cause instanceof errors.JWSSignatureVerificationFailed && this.#remote?.coolingDown === false;
-        if (!mayBeOld) throw cause;
+        if (!isWrongKey(cause) || this.#remote?.coolingDown !== false) throw cause;
         await this.#remote.reload();
         return this.#payloadOf(token, nowMs);
       });
@@ -105,9 +104,10 @@ export class TokenVerifier {
     }
     if (!isBound(payload, identity)) return unauthenticated('the token is not bound to the client certificate');
     const untilMs = Math.min(identity.untilMs, ((payload.exp ?? 0) + LEEWAY_S) * 1000);
-    const audiences = Array.isArray(payload.aud) ? payload.aud : [payload.aud];
-    if (audiences.includes(this.#options.audience)) return { kind: 'producer', producer: identity.producer, untilMs };
-    return audienceMissing(identity.producer, this.#options.audience, untilMs);
+    const { producer } = identity;
+    const { audience } = this.#options;
+    const isMeant = [payload.aud].flat().includes(audience);
+    return isMeant ? { kind: 'producer', producer, untilMs } : audienceMissing(producer, audience, untilMs);
   }
 
   /** The key may have been published a moment ago. Keys that arrived after its id was seen first decide. */
@@ -131,7 +131,7 @@ export class TokenVerifier {
       requiredClaims: ['exp', 'aud'],
       currentDate: new Date(nowMs),
       clockTolerance: LEEWAY_S,
-      ...(this.#options.issuer === undefined ? {} : { issuer: this.#options.issuer }),
+      ...(this.#options.issuer !== undefined && { issuer: this.#options.issuer }),
     };
     try {
       return (await jwtVerify(token, this.#keys, options)).payload;
@@ -142,13 +142,15 @@ export class TokenVerifier {
         try {
           return (await jwtVerify(token, key, options)).payload;
         } catch (failed) {
-          if (!(failed instanceof errors.JWSSignatureVerificationFailed)) throw failed;
+          if (!isWrongKey(failed)) throw failed;
         }
       }
       throw new errors.JWSSignatureVerificationFailed();
     }
   }
 }
+
+const isWrongKey = (cause: unknown): boolean => cause instanceof errors.JWSSignatureVerificationFailed;
 
 function failure(cause: unknown, nowMs: number): Verdict {
   if (cause instanceof errors.JWTExpired) return unauthenticated('the token has expired');
