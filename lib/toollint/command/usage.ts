@@ -45,7 +45,7 @@ output (scan, import, compare, merge, convert):
 gate (scan, import, compare):
   --gate NAME             default (errors fail, warnings warn), strict (every finding fails), new-code (new ones fail)
   --max-errors N  --max-warnings N  --max-infos N  --max-new N    limits of the gate "cli", or of the named gate
-  --quiet                 list errors only; counts, gate and exit code stay
+  --quiet                 list and count errors only; baseline counts, gate and exit code stay
   --silent                no summary on standard error
   --fail-on-warning       the gate's warning is exit code 1
   --exit-zero             exit code 1 becomes 0
