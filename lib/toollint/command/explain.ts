@@ -29,10 +29,11 @@ export async function runExplain(args: readonly string[], io: ProgramIo): Promis
     report === undefined
       ? await scan({ ...scope, baseline, changes })
       : await compare(baseline, await inputSource(report, io), { changes });
-  const isLine = /^[0-9]{1,7}$/u.test(asked);
-  const line = isLine ? (textIn(baseline).split('\n')[Number(asked) - 1] ?? '') : undefined;
+  const line = /^[0-9]{1,7}$/u.test(asked) ? (textIn(baseline).split('\n')[Number(asked) - 1] ?? '') : undefined;
+  const renames = typeof changes === 'object' ? [...changes.renames] : [];
+  const oldNames = new Map(renames.map(([old, now]) => [now, old]));
   const verdicts = verdictsOf(judged, typeof changes === 'object');
-  const found = verdicts.filter(([finding]) => isAsked(finding, asked, line));
+  const found = verdicts.filter((verdict) => isAsked(verdict, asked, line, oldNames));
   if (found.length === 0) throw usageFailure(`neither the findings nor ${name} have ${asked}`);
   const texts = found.map(([{ ruleId, message, fingerprint, location }, verdict]) => {
     const place = [location.path ?? '(project)', location.line, location.column].filter((part) => part !== undefined);
@@ -43,7 +44,9 @@ export async function runExplain(args: readonly string[], io: ProgramIo): Promis
   return EXIT_OK;
 }
 
-type Verdict = [finding: Finding, text: () => string];
+type Names = ReadonlyMap<string, string>;
+/** `entry` is set for a known finding, whose fingerprint may differ from that of its entry. */
+type Verdict = [finding: Finding, text: () => string, entry?: Finding];
 
 function verdictsOf({ comparison, baseline }: Judgment, hasChanges: boolean): Verdict[] {
   if (comparison === undefined) return [];
@@ -65,7 +68,7 @@ function verdictsOf({ comparison, baseline }: Judgment, hasChanges: boolean): Ve
   };
   return [
     ...news.map((finding): Verdict => [finding, () => `new: ${whyNew(finding)}`]),
-    ...[...known].map(([finding, match]): Verdict => [finding, () => `known: ${whyKnown(match, hasChanges)}`]),
+    ...[...known].map(([one, match]): Verdict => [one, () => whyKnown(match, hasChanges), match.entry.finding]),
     ...fixed.map(({ finding }): Verdict => [finding, () => 'fixed: its rule checked the file, and nothing matches it']),
     ...notVerifiable.map((entry): Verdict => [entry.finding, () => `not verifiable: ${doubtOf(entry)}`]),
   ];
@@ -75,17 +78,17 @@ function whyKnown({ entry: { accepted }, by }: Known, hasChanges: boolean): stri
   const what = by === 'text' ? 'same rule, message and flagged text' : 'same rule and message';
   const similar = by === 'text' ? 'nearest' : 'one with the most similar line';
   const where = `${hasChanges ? similar : 'first'} in this file that is left`;
-  const reason =
-    by === 'fingerprint' ? 'the baseline has its fingerprint' : `the baseline has one of the ${what}, the ${where}`;
+  const reason = `known: the baseline has ${by === 'fingerprint' ? 'its fingerprint' : `one of the ${what}, the ${where}`}`;
   if (accepted === undefined) return reason;
   const until = accepted.until === undefined ? '' : ` until ${accepted.until}`;
   return `${reason}; accepted${until}: ${accepted.reason}`;
 }
 
-function isAsked({ fingerprint, location }: Finding, asked: string, inBaseline: string | undefined): boolean {
-  if (inBaseline !== undefined)
-    return inBaseline.includes(fingerprint.slice(0, 32)) && inBaseline.includes(JSON.stringify(location.path ?? ''));
+/** `row` is the line of the baseline that is asked about; `names` has the old names of renamed files. */
+function isAsked([one, , entry = one]: Verdict, asked: string, row: string | undefined, names: Names): boolean {
+  const [file = '', id] = [entry.location.path, entry.fingerprint.slice(0, 32)];
+  if (row !== undefined) return row.includes(id) && row.includes(file && JSON.stringify(names.get(file) ?? file));
   const [, path = '', line] = /^(.+?):([0-9]+)(?::[0-9]+)?$/u.exec(asked) ?? [];
-  if (path !== '') return location.path === path.replace(/^\.\//u, '') && location.line === Number(line);
-  return asked.length >= 8 && fingerprint.startsWith(asked.toLowerCase());
+  if (path !== '') return one.location.path === path.replace(/^\.\//u, '') && one.location.line === Number(line);
+  return asked.length >= 8 && [one, entry].some(({ fingerprint }) => fingerprint.startsWith(asked.toLowerCase()));
 }

@@ -6,12 +6,8 @@ import { messageOf, oneLine, ReportFailure } from './failure.ts';
 const OUTPUT_BYTES_MAX = 512 << 20;
 
 const SETTINGS = [
-  'core.quotePath=false',
-  'diff.interHunkContext=0',
-  'core.fsmonitor=false',
-  'core.hooksPath=/dev/null',
-  'core.attributesFile=/dev/null',
-  'protocol.allow=never',
+  ...['core.quotePath=false', 'diff.interHunkContext=0', 'core.fsmonitor=false', 'core.hooksPath=/dev/null'],
+  ...['core.attributesFile=/dev/null', 'protocol.allow=never'],
 ];
 
 export function git(cwd: string, args: readonly string[]): string {

@@ -164,12 +164,14 @@ describe('explain', () => {
     const { code, stdout } = await explain('a.js:1');
     assert.equal(code, 0);
     assert.match(stdout, /^a\.js:1:1 no-var .*\n {2}known: .*same rule, message and flagged text/mu);
+    const file = await readFile(join(cwd, 'b.jsonl'), 'utf8');
+    const numberOf = (part: RegExp) => String(file.split('\n').findIndex((line) => part.test(line)) + 1);
+    const { stdout: ofLine } = await explain(numberOf(/no-var/u));
+    assert.ok(ofLine !== '' && stdout.startsWith(ofLine), ofLine);
     const { stdout: fresh } = await explain('./a.js:4:1');
     assert.match(fresh, /^a\.js:4:1 no-var .*\n {2}new: .*in this file: 1 matched by other findings$/mu);
-    const file = await readFile(join(cwd, 'b.jsonl'), 'utf8');
     const fixed = (await explain(/no-debugger.*"content":"([0-9a-f]+)/u.exec(file)?.[1] ?? '')).stdout;
-    const number = file.split('\n').findIndex((line) => line.includes('no-debugger')) + 1;
-    assert.equal((await explain(String(number))).stdout, fixed);
+    assert.equal((await explain(numberOf(/no-debugger/u))).stdout, fixed);
     assert.match(fixed, /^a\.js no-debugger .*\n {2}fixed: its rule checked the file/mu);
     const fingerprint = /fingerprint ([0-9a-f]+)/u.exec(fixed)?.[1] ?? '';
     assert.equal((await explain(fingerprint)).stdout, fixed);
@@ -186,5 +188,22 @@ describe('explain', () => {
     assert.match((await explain('a.js:5')).stdout, / {2}new: .*in this file: 1 fixed, and not in the same part/u);
     const none = await explain('a.js:77');
     assert.deepEqual([none.code, none.stderr], [2, 'toollint: neither the findings nor b.jsonl have a.js:77\n']);
+  });
+
+  it('finds the line of the baseline for a renamed file, and for the project', async (t) => {
+    const cwd = await withBaseline(t);
+    git(cwd, 'mv', 'a.js', 'new.js');
+    const { stdout } = await toollint(['explain', '2', '--baseline', 'b.jsonl'], { cwd });
+    assert.match(stdout, /^new\.js:1:14 no-console .*\n {2}known: the baseline has its fingerprint/u);
+    const results = [{ ruleId: 'r', message: { text: 'about all' } }];
+    const log = JSON.stringify({ version: '2.1.0', runs: [{ tool: { driver: { name: 'l' } }, results }] });
+    const imported = async (...args: string[]) =>
+      await toollint(['import', '--from', 'sarif', '-', '-o', 'now.json', ...args], { cwd, stdin: log });
+    await imported('--baseline', 'p.jsonl', '--update-baseline');
+    await imported();
+    const { stdout: about } = await toollint(['explain', '2', '--baseline', 'p.jsonl', '--report', 'now.json'], {
+      cwd,
+    });
+    assert.match(about, /^\(project\) r about all\n {2}known: /u);
   });
 });
