@@ -23,12 +23,10 @@ export function readAdminConfig(environment: Environment, { sides, either = fals
   const settings = new Settings(Object.fromEntries(used), 'admin');
   if (!either || !sides.some(isSet))
     for (const side of sides) if (!isSet(side)) settings.missing(KEYS[side], SETTINGS[KEYS[side]].schemes);
-  const config = Object.freeze({
+  return settings.read({
     queueUri: queueUriOf(settings),
     queuePartitions: settings.get('INGEST_QUEUE_PARTITIONS'),
     queueReplicas: settings.given('INGEST_QUEUE_REPLICAS') ? settings.get('INGEST_QUEUE_REPLICAS') : undefined,
     warehouseUri: settings.get('INGEST_WAREHOUSE_URI') ?? '',
   });
-  const report = settings.report();
-  return { config: report.problems.length === 0 ? config : undefined, report };
 }

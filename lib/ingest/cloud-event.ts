@@ -17,7 +17,7 @@ const REQUIRED = ['specversion', 'id', 'source', 'type'] as const;
 /** CloudEvents 1.0.2, section "Naming conventions". */
 const ATTRIBUTE_NAME = /^[a-z0-9]+$/;
 /** Members of the JSON event format that must not be sent as header fields. */
-const NOT_HEADERS: ReadonlySet<string> = new Set(['data', 'datacontenttype']);
+const NOT_HEADERS = ['data', 'datacontenttype'];
 const JSON_MEDIA_TYPE = /^[^;]*[/+]json[ \t]*(?:;|$)/i;
 
 export function isBinaryMode(fields: Iterable<CloudEventField>, contentType: string | undefined): boolean {
@@ -106,7 +106,7 @@ function attributesOf(fields: Iterable<CloudEventField>, faults: EventFault[]): 
     const name = field.slice(PREFIX.length);
     const value = attributeValue(raw);
     const path = `/${name}`;
-    if (!ATTRIBUTE_NAME.test(name) || NOT_HEADERS.has(name))
+    if (!ATTRIBUTE_NAME.test(name) || NOT_HEADERS.includes(name))
       faults.push({ path, message: `must not be sent as header field ${field}` });
     else if (attributes.has(name)) faults.push({ path, message: `must be sent once as header field ${field}` });
     else if (value === undefined)

@@ -193,12 +193,8 @@ function structureOf(text: string): { readonly deepest: number; readonly repeate
 
 function endOfString(text: string, from: number): number {
   let at = from + 1;
-  while (at < text.length) {
-    const unit = text.charCodeAt(at);
-    if (unit === QUOTE) return at;
-    at += unit === BACKSLASH ? 2 : 1;
-  }
-  return text.length;
+  while (text.charCodeAt(at) !== QUOTE) at += text.charCodeAt(at) === BACKSLASH ? 2 : 1;
+  return at;
 }
 
 function isKey(text: string, end: number): boolean {

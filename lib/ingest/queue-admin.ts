@@ -4,9 +4,7 @@ import { partitionOf } from './partition.ts';
 import type { EntryName } from './queue.ts';
 import type { QuarantineBody } from './warehouse-admin.ts';
 
-export class QueueFailed extends Error {
-  override readonly name = 'QueueFailed';
-}
+export class QueueFailed extends Error {}
 
 export interface ReplicaStatus {
   readonly name: string;
@@ -116,11 +114,9 @@ export interface QueueAdmin {
   readonly streams: readonly QueuedStream[];
 }
 
-export function isEntryBefore(one: string, other: string): boolean {
-  const [oneMs = 0, oneNumber = 0] = one.split('-').map(Number);
-  const [otherMs = 0, otherNumber = 0] = other.split('-').map(Number);
-  return oneMs === otherMs ? oneNumber < otherNumber : oneMs < otherMs;
-}
+/** Compares entries of one stream, `<milliseconds>-<number>`. */
+export const isEntryBefore = (one: string, other: string): boolean =>
+  one.localeCompare(other, 'en', { numeric: true }) < 0;
 
 export const streamOf = ({ streams }: QueueAdmin, id: string): QueuedStream =>
   streams[partitionOf(id, streams.length)] as QueuedStream;

@@ -134,6 +134,4 @@ export interface QueueReader {
 /** A replica is considered alive for this long after its last heartbeat. */
 export const REPLICA_LEASE_MS = 5_000;
 
-export class GroupVanished extends Error {
-  override readonly name = 'GroupVanished';
-}
+export class GroupVanished extends Error {}

@@ -2,9 +2,7 @@
 // its tables are missing, because only the consumer creates and migrates tables. warehouse.ts describes the tables.
 import type { LandingEvent, PruneCursor, Pruned, Pruning, QuarantinedEntry } from './warehouse.ts';
 
-export class WarehouseFailed extends Error {
-  override readonly name = 'WarehouseFailed';
-}
+export class WarehouseFailed extends Error {}
 
 export interface LandedRow extends Omit<LandingEvent, 'body' | 'traceparent'> {
   readonly landedAtMs: number;

@@ -136,19 +136,13 @@ export function unfitness(columns: readonly Column[]): string | undefined {
 }
 
 /** The warehouse refused some content of the batch. The caller splits the batch and tries again. */
-export class BatchRefused extends Error {
-  override readonly name = 'BatchRefused';
-}
+export class BatchRefused extends Error {}
 
 /** The batch took too long, and nothing was written. A smaller batch may succeed. */
-export class BatchTooSlow extends Error {
-  override readonly name = 'BatchTooSlow';
-}
+export class BatchTooSlow extends Error {}
 
 /** The database, schema, role, password, rights or encoding is wrong. */
-export class WarehouseMisconfigured extends Error {
-  override readonly name = 'WarehouseMisconfigured';
-}
+export class WarehouseMisconfigured extends Error {}
 
 /** The tables have a form that this version neither uses nor migrates. */
 export class TablesDiffer extends WarehouseMisconfigured {}

@@ -12,16 +12,11 @@ import { expectedUri, isUnencrypted, shown, uriFault } from './uri.ts';
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 
-export interface EnvReport {
-  /** Lines such as `KEY=value: expected 1 or 0`. If there are any, the process must not start. */
-  readonly problems: readonly string[];
-  readonly warnings: readonly string[];
-}
-
-/** `config` is undefined if the report has problems. */
+/** `config` is undefined if there are problems, which are lines such as `KEY=value: expected 1 or 0`. */
 export interface ReadConfig<C> {
   readonly config: C | undefined;
-  readonly report: EnvReport;
+  readonly report: { readonly problems: readonly string[]; readonly warnings: readonly string[] };
+  /** Only a daemon has it. */
   readonly log: LogLevel;
 }
 
@@ -75,16 +70,11 @@ export class Settings {
     this.#warnings.push(text);
   }
 
-  report(): EnvReport {
-    return { problems: [...this.#problems], warnings: [...this.#warnings, ...unknownKeys(this.#environment)] };
-  }
-
   read<C extends object>(config: C): ReadConfig<Readonly<C>> {
-    const report = this.report();
     return {
-      config: report.problems.length === 0 ? Object.freeze(config) : undefined,
-      report,
-      log: this.get('INGEST_LOG_LEVEL'),
+      config: this.#problems.length === 0 ? Object.freeze(config) : undefined,
+      report: { problems: this.#problems, warnings: [...this.#warnings, ...unknownKeys(this.#environment)] },
+      log: this.#values.get('INGEST_LOG_LEVEL') as LogLevel,
     };
   }
 
@@ -95,9 +85,7 @@ export class Settings {
 
   #parsed(key: Key, { parse, expected }: PlainSetting<unknown>): unknown {
     const text = this.#text(key);
-    const value = text === undefined ? undefined : parse(text);
-    if (text !== undefined && value === undefined) this.problem(key, `expected ${expected}`);
-    return value;
+    return text === undefined ? undefined : (parse(text) ?? this.problem(key, `expected ${expected}`));
   }
 
   /** Returns the URI from `key`, or from the file that `key_FILE` names, such as a mounted secret. */

@@ -77,13 +77,10 @@ export class Throttled {
   /** Calls `write` with the number of calls suppressed since the last line, or suppresses this call. */
   line(write: (heldBack: number) => void): void {
     const now = this.#clock.ms();
-    if (now < this.#nextMs) {
-      this.#heldBack += 1;
-      return;
-    }
+    this.#heldBack += 1;
+    if (now < this.#nextMs) return;
     this.#nextMs = now + this.#intervalMs;
-    const heldBack = this.#heldBack;
+    write(this.#heldBack - 1);
     this.#heldBack = 0;
-    write(heldBack);
   }
 }

@@ -7,9 +7,7 @@ const HIDDEN = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\
 const PLAIN = /^[\n\x20-\x7e]*$/;
 
 const escaped = (character: string): string =>
-  Array.from({ length: character.length }, (_, at) => character.charCodeAt(at))
-    .map((unit) => `\\u${unit.toString(16).padStart(4, '0')}`)
-    .join('');
+  character.replaceAll(/[^]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`);
 
 export const printable = (text: string): string => text.replaceAll(HIDDEN, escaped);
 

@@ -8,5 +8,4 @@ export function comparableName(name: string): string {
   return folded.toLowerCase() + name.slice(folded.length);
 }
 
-export const isSameProducer = (one: string, other: string): boolean =>
-  one === other || comparableName(one) === comparableName(other);
+export const isSameProducer = (one: string, other: string): boolean => comparableName(one) === comparableName(other);

@@ -18,7 +18,6 @@ export const EXIT = Object.freeze({
 
 /** Thrown if startup fails. `message` has one line per problem, with the key and what to do. */
 export class StartFailure extends Error {
-  override readonly name = 'StartFailure';
   readonly exitCode: number;
 
   constructor(exitCode: number, message: string) {

@@ -168,7 +168,7 @@ describe('erase', () => {
     reader.exec('BEGIN');
     reader.prepare('SELECT count(*) FROM events').get();
     const first = await admin.run(t, 'erase one');
-    assert.match(String(first.failure), /WarehouseFailed: .*warehouse.db-wal is in use and still holds the bodies/);
+    assert.match(String(first.failure), /: .*warehouse.db-wal is in use and still holds the bodies/);
     reader.exec('COMMIT');
     assert.equal((await admin.run(t, 'erase one')).code, 0);
     assert.ok(!bytes().includes(SECRET));

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { BatchTooSlow, type LandingEvent } from '../../lib/ingest/warehouse.ts';
+import { BatchRefused, BatchTooSlow, type LandingEvent } from '../../lib/ingest/warehouse.ts';
 import { WarehouseFailed } from '../../lib/ingest/warehouse-admin.ts';
 import { inspectPostgres } from '../../lib/postgres/inspect.ts';
 import { event, Postgres } from '../support/postgres-suite.ts';
@@ -38,7 +38,10 @@ describe('a PostgreSQL server with faults', () => {
       ['bad', 'P0001'],
       ['worse', '23514'],
     ] as const)
-      await assert.rejects(warehouse.land([event('good'), event(id)]), { name: 'BatchRefused', message });
+      await assert.rejects(
+        warehouse.land([event('good'), event(id)]),
+        (cause: Error) => cause instanceof BatchRefused && cause.message === message,
+      );
     assert.deepEqual(await warehouse.land([event('good')]), ['landed']);
     const admin = postgres.admin(t, uri);
     await admin.land({ ...event('bad'), body: Buffer.from('{}') });

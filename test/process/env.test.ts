@@ -23,7 +23,7 @@ const consumer = (environment: Environment): Settings =>
 
 function uri(environment: Environment, key: Key = 'INGEST_QUEUE_URI'): [unknown, readonly string[]] {
   const settings = new Settings(environment, 'gateway');
-  return [settings.get(key), settings.report().problems];
+  return [settings.get(key), settings.read({}).report.problems];
 }
 
 describe('the settings in the log', () => {
@@ -57,7 +57,7 @@ describe('an environment', () => {
       INGEST_BODY_BYTES_MAX: 'x',
       INGEST_IN_FLIGHT_MAX: '0',
     });
-    const [uri, ...others] = settings.report().problems;
+    const [uri, ...others] = settings.read({}).report.problems;
     assert.ok(uri?.startsWith('INGEST_QUEUE_URI="http://user:***@h/": expected a URI that begins with redis:// or '));
     assert.deepEqual(others, [
       'INGEST_QUEUE_DURABILITY="maybe": expected one of warn, require',
@@ -80,12 +80,12 @@ describe('an environment', () => {
       [262_144, 'info', 'ingest-gateway', undefined],
     );
     assert.equal(settings.given('INGEST_AUDIENCE'), false);
-    assert.deepEqual(settings.report(), { problems: [], warnings: [] });
+    assert.deepEqual(settings.read({}).report, { problems: [], warnings: [] });
   });
 
   it("may have any value for another program's key", () => {
     const settings = consumer({ INGEST_BODY_BYTES_MAX: 'x', INGEST_GATEWAY_ADDR: 'y' });
-    assert.deepEqual(settings.report(), { problems: [], warnings: [] });
+    assert.deepEqual(settings.read({}).report, { problems: [], warnings: [] });
     assert.throws(() => settings.get('INGEST_BODY_BYTES_MAX'), /INGEST_BODY_BYTES_MAX/);
   });
 });
@@ -140,7 +140,7 @@ describe('an unknown key', () => {
       ingest_addr: 'x',
       OTHER: 'x',
       INGEST_LOG_LEVEL: 'warn',
-    }).report();
+    }).read({}).report;
     assert.deepEqual(problems, []);
     assert.deepEqual(warnings, [
       'INGEST_QUEUE_URL is not a known key; the nearest one is INGEST_QUEUE_URI',
@@ -149,7 +149,7 @@ describe('an unknown key', () => {
   });
 
   it('can be the _FILE form of a key that is not a URI', () => {
-    const { warnings } = gateway({ INGEST_AUDIENCE_FILE: '/x', INGEST_WAREHOUSE_URI_FILE: '' }).report();
+    const { warnings } = gateway({ INGEST_AUDIENCE_FILE: '/x', INGEST_WAREHOUSE_URI_FILE: '' }).read({}).report;
     assert.deepEqual(warnings, ['INGEST_AUDIENCE_FILE is not a known key; the nearest one is INGEST_AUDIENCE']);
   });
 });
@@ -180,8 +180,8 @@ describe('a URI', () => {
       assert.equal(problems(rest).length, 1, rest);
     const warnings = (rest: string) =>
       gateway({ INGEST_WAREHOUSE_URI: `postgres://${rest}` })
-        .report()
-        .warnings.filter((line) => /INGEST_WAREHOUSE_URI: .*not encrypted/.test(line)).length;
+        .read({})
+        .report.warnings.filter((line) => /INGEST_WAREHOUSE_URI: .*not encrypted/.test(line)).length;
     for (const [rest, count] of [
       ['h/db', 1],
       ['u:p@192.0.2.1/db?sslmode=disable', 1],

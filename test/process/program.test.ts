@@ -29,7 +29,6 @@ describe('the arguments of a program', () => {
         () => modeOf(args),
         (cause: unknown) =>
           cause instanceof StartFailure &&
-          cause.name === 'StartFailure' &&
           cause.exitCode === 2 &&
           cause.message === `unknown argument ${args.at(-1)}; see --help`,
       );

@@ -2,6 +2,7 @@
 // limit, and none is queued while there is no connection.
 import assert from 'node:assert/strict';
 import { describe, it, type TestContext } from 'node:test';
+import { QueueFailed } from '../../lib/ingest/queue-admin.ts';
 import { queueAddress } from '../../lib/process/queue-uri.ts';
 import type { StreamQueue } from '../../lib/redis/accept/stream-queue.ts';
 import { StreamReader } from '../../lib/redis/read/stream-reader.ts';
@@ -157,7 +158,7 @@ describe('the step after a first failure', { concurrency: true }, () => {
     const reader = new StreamReader({ ...SYSTEM, name: 'reader', part: partitionAt(redis.uri), log });
     t.after(() => reader.close());
     await Promise.all([
-      assert.rejects(admin.status(), { name: 'QueueFailed' }),
+      assert.rejects(admin.status(), QueueFailed),
       assert.rejects(reader.join()),
       reader.open(100).then((opened) => assert.equal(opened, false)),
     ]);

@@ -8,7 +8,7 @@ import type { Worker } from 'node:worker_threads';
 import type { SqliteWarehouseOptions } from '../../lib/sqlite/database.ts';
 import { CODE, fileFault, inspectSqlite, NO_FILE, openFile, prepareFile, STEPS } from '../../lib/sqlite/file.ts';
 import { createSqliteWarehouse } from '../../lib/sqlite/warehouse.ts';
-import { BatchRefused, type LandingEvent, type Warehouse } from '../../lib/ingest/warehouse.ts';
+import { BatchRefused, WarehouseMisconfigured, type LandingEvent, type Warehouse } from '../../lib/ingest/warehouse.ts';
 import { describeWarehouse } from '../contract/warehouse.ts';
 import { describePruning } from '../contract/pruning.ts';
 import { temporaryFolder } from '../support/scope.ts';
@@ -244,7 +244,8 @@ describe('the SQLite warehouse', () => {
     const path = fileOf();
     const newer = connected(t, path);
     newer.exec('PRAGMA user_version = 99');
-    const says = (why: RegExp) => ({ name: 'WarehouseMisconfigured', message: why });
+    const says = (why: RegExp) => (cause: unknown) =>
+      cause instanceof WarehouseMisconfigured && why.test(cause.message);
     const before = opened(t, { path });
     await assert.rejects(before.prepare(), says(/version 99, and this program knows 2: events has no column id$/));
     newer.exec(`PRAGMA user_version = 0`);
