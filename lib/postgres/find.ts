@@ -1,5 +1,6 @@
 // Looks up one event: its row, or its quarantine row with the reason. The quarantine stores the producer's name as
-// storableText encodes it. PostgreSQL cannot compare names as this project does, so the query returns candidates.
+// storableText encodes it. PostgreSQL cannot compare names as this project does, so the query returns candidates: its
+// `lower` may change ASCII letters only.
 import type pg from 'pg';
 import { storableText, type WarehouseLookup } from '../ingest/warehouse.ts';
 import type { ClockAndRandom } from '../process/clock.ts';
@@ -15,7 +16,8 @@ const FIND = `
   SELECT false, producer, NULL, body, NULL, reason,
     round(extract(epoch FROM accepted_at) * 1000)::float8, round(extract(epoch FROM quarantined_at) * 1000)::float8,
     traceparent
-  FROM events_quarantine WHERE id = $1 AND lower(producer) = lower($2)
+  FROM events_quarantine
+  WHERE id = $1 AND (lower(producer) = lower($2) OR octet_length(producer) > length(producer))
   ORDER BY landed DESC, ended DESC
   LIMIT 8`;
 

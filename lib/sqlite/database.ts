@@ -41,9 +41,10 @@ const QUARANTINE = `INSERT INTO events_quarantine
   VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (entry) DO NOTHING`;
 const RELEASE = 'DELETE FROM events_quarantine WHERE entry = ?';
 const FIND_LANDED = 'SELECT producer, type, accepted_at, landed_at, body, traceparent FROM events WHERE id = ?';
-// SQL cannot compare names as this project does, so the query returns candidates.
+// SQL cannot compare names as this project does, so the query returns candidates: `lower` changes ASCII letters only.
 const FIND_REJECTED = `SELECT producer, reason, accepted_at, quarantined_at, body, traceparent FROM events_quarantine
-  WHERE id = ? AND lower(producer) = lower(?) ORDER BY quarantined_at DESC LIMIT 8`;
+  WHERE id = ? AND (lower(producer) = lower(?) OR octet_length(producer) > length(producer))
+  ORDER BY quarantined_at DESC LIMIT 8`;
 
 interface Handle {
   readonly database: DatabaseSync;

@@ -260,8 +260,8 @@ export function describeWarehouse(name: string, start: () => Promise<WarehouseUn
     });
 
     it('knows the producer of an id in every spelling of its name, and keeps the first one', async () => {
-      const [first, other] = ['Shop Web', 'shop WEB'];
-      const batch = [event('spelled', first), event('spelled', other), event('spelled', 'shopweb')];
+      const [first, other] = ['Épicerie Web', 'épicerie WEB'];
+      const batch = [event('spelled', first), event('spelled', other), event('spelled', 'epicerie web')];
       assert.deepEqual(await warehouse.land(batch), ['landed', 'duplicate', 'conflict']);
       assert.deepEqual(await warehouse.land([event('spelled', other)]), ['duplicate']);
       await warehouse.quarantine([poison('8-9', { id: 'rejected-spelled', producer: first })]);
@@ -269,7 +269,7 @@ export function describeWarehouse(name: string, start: () => Promise<WarehouseUn
         assert.equal((await warehouse.find('spelled', name)).kind, 'landed');
         assert.equal((await warehouse.find('rejected-spelled', name)).kind, 'rejected');
       }
-      assert.equal((await warehouse.find('rejected-spelled', 'shopweb')).kind, 'unknown');
+      assert.equal((await warehouse.find('rejected-spelled', 'epicerie web')).kind, 'unknown');
     });
 
     it('returns the landed event if its id is rejected afterwards', async () => {
