@@ -58,10 +58,7 @@ export class Authority {
     judged: undefined,
   });
 
-  /**
-   * `authorization` is the Authorization field. Returns a promise if no earlier verdict applies, and the verdict
-   * depends on the token or OpenSSL must be asked again.
-   */
+  /** Returns a promise if no earlier verdict applies, and OpenSSL or the token (`authorization`) must be asked. */
   judge(connection: Connection<ClientContext>, authorization: string | undefined): Verdict | Promise<Verdict> {
     const now = this.#options.clock.epochMs();
     const { judged } = connection.context;
@@ -82,20 +79,21 @@ export class Authority {
     connections: () => readonly Connection<ClientContext>[],
   ): Promise<readonly Connection<ClientContext>[]> {
     this.#trust = trust;
-    this.#generation += 1;
     this.#isReplacing = true;
-    const judged = new Set<Connection<ClientContext>>();
+    this.forget([]);
     const closed: Connection<ClientContext>[] = [];
     const isListed = ({ clientCertificate: client }: Connection<ClientContext>): boolean =>
       client !== undefined && trust.isListed(client.certificate);
-    for (let arrived = connections(); arrived.length > 0; arrived = connections().filter((one) => !judged.has(one)))
-      for (const one of arrived.toSorted((a, b) => Number(isListed(b)) - Number(isListed(a)))) {
-        const { certificate, fault } = one.clientCertificate ?? { certificate: undefined, fault: undefined };
+    // Connections may arrive meanwhile whose handshakes began before.
+    const older = () => connections().filter(({ context }) => context.trust !== trust);
+    for (let left = older(); left.length > 0; left = older())
+      for (const one of left.toSorted((a, b) => Number(isListed(b)) - Number(isListed(a)))) {
+        const { certificate, fault = undefined } = one.clientCertificate ?? {};
         const isAccepted = certificate !== undefined && fault === undefined;
         const trustedUntilMs = isAccepted ? await trust.untilMs(certificate, this.#options.clock.epochMs()) : NEVER;
         if (this.#trust !== trust) return closed;
-        judged.add(one);
-        Object.assign(one.context, { trust, trustedUntilMs, judged: undefined });
+        Object.assign(one.context, { trust, trustedUntilMs });
+        this.forget([one]);
         if (trustedUntilMs > 0) continue;
         one.retire();
         closed.push(one);
@@ -104,7 +102,7 @@ export class Authority {
     return closed;
   }
 
-  /** Drops all verdicts. Call it after token keys or grants have changed. */
+  /** Drops verdicts. Call it for all connections after token keys or grants have changed. */
   forget(connections: Iterable<Connection<ClientContext>>): void {
     this.#generation += 1;
     for (const { context } of connections) context.judged = undefined;
@@ -127,9 +125,8 @@ export class Authority {
   ): Verdict | Promise<Verdict> {
     // If trust material, keys or grants change meanwhile, the verdict is used once and not kept.
     const generation = this.#generation;
-    let { trust } = context;
     const keep = (verdict: Verdict, byToken = false): Verdict => {
-      if (generation === this.#generation && trust === context.trust)
+      if (generation === this.#generation)
         context.judged = { byToken, token: byToken ? authorization : undefined, verdict };
       return verdict;
     };
@@ -149,8 +146,8 @@ export class Authority {
       return verifier.verify(authorization, { ...identity, producer }, now).then((verdict) => keep(verdict, true));
     };
     const untilMs = Math.min(context.trustedUntilMs, certificate.validToDate.getTime());
-    if ((trust === this.#trust || this.#isReplacing) && now < untilMs) return judged(untilMs);
-    trust = this.#trust;
+    const trust = this.#trust;
+    if ((context.trust === trust || this.#isReplacing) && now < untilMs) return judged(untilMs);
     return trust.untilMs(certificate, now).then((trustedUntilMs) => {
       Object.assign(context, { trust, trustedUntilMs });
       return judged(trustedUntilMs);

@@ -19,22 +19,17 @@ export function trialKey({ publicKey }: Pick<X509Certificate, 'publicKey'>): Key
   return createPrivateKey({ key, format: 'der', type: 'pkcs8' });
 }
 
-export function certificateCopy(certificate: X509Certificate, issuerKey: KeyObject): string {
-  const fields = fieldsOf(certificate.raw);
-  const [algorithm, , , , publicKey] = sequencesIn(fields);
-  const own = spki(createPublicKey(trialKey(certificate)));
-  const copied = fields.map((one) => (one === algorithm ? ALGORITHM : one === publicKey ? own : one.raw));
-  return signed('CERTIFICATE', copied, issuerKey);
-}
+export const certificateCopy = (certificate: X509Certificate, issuerKey: KeyObject): string =>
+  copyOf('CERTIFICATE', certificate.raw, issuerKey, spki(createPublicKey(trialKey(certificate))));
 
-export function listCopy(list: Buffer, issuerKey: KeyObject): string {
-  const fields = fieldsOf(list);
-  const [algorithm] = sequencesIn(fields);
-  return signed(
-    'X509 CRL',
-    fields.map((one) => (one === algorithm ? ALGORITHM : one.raw)),
-    issuerKey,
-  );
+export const listCopy = (list: Buffer, issuerKey: KeyObject): string => copyOf('X509 CRL', list, issuerKey);
+
+/** The first sequence in a certificate or a list is the algorithm, and the fifth in a certificate is the public key. */
+function copyOf(label: string, original: Buffer, issuerKey: KeyObject, own?: Buffer): string {
+  const fields = fieldsOf(original);
+  const [algorithm, , , , publicKey] = sequencesIn(fields);
+  const copied = fields.map((one) => (one === algorithm ? ALGORITHM : (one === publicKey && own) || one.raw));
+  return signed(label, copied, issuerKey);
 }
 
 /** Issues a certificate for `key`, with the authority's dates, and without names, which constraints may forbid. */

@@ -13,12 +13,7 @@ import { messageOf } from '../process/message-of.ts';
 import { allStarted, EXIT, StartFailure } from '../process/program.ts';
 import { reloadable, type Reloadable } from '../process/reloadable.ts';
 
-export interface TlsFiles {
-  readonly cert: string;
-  readonly key: string;
-  readonly clientCa: string;
-  readonly clientCrl?: string;
-}
+export type TlsFiles = Readonly<Record<'cert' | 'key' | 'clientCa', string> & { clientCrl?: string }>;
 
 export interface TlsMaterial {
   readonly context: SecureContextOptions;

@@ -11,14 +11,15 @@ import {
   customFetch,
   decodeProtectedHeader,
   errors,
+  jwksCache,
   jwtVerify,
+  type ExportedJWKSCache,
   type JSONWebKeySet,
   type JWTPayload,
   type JWTVerifyGetKey as TokenKeys,
   type JWK,
 } from 'jose';
 import { audienceMissing, unauthenticated, type ClientIdentity, type Verdict } from './producer-identity.ts';
-import { SYSTEM } from '../process/clock.ts';
 import { messageOf } from '../process/message-of.ts';
 import { strictJson, textOf } from '../process/operator-file.ts';
 import { isSameProducer } from '../process/producer-name.ts';
@@ -56,14 +57,14 @@ export class TokenVerifier {
   readonly #remote?: ReturnType<typeof keysOfUrl>;
   /** When each unknown key id was seen first. */
   readonly #unknown = new Map<string, number>();
-  /** The latest keys from the URL. */
-  #fetched: { readonly atMs: number; readonly text: string } | undefined;
+  /** The latest keys from the URL, which arrived at the time `uat`. */
+  readonly #fetched: Partial<ExportedJWKSCache> = {};
   #changed: () => void = () => undefined;
 
   constructor(options: TokenVerifierOptions) {
     this.#options = options;
     const { keys } = options;
-    this.#keys = keys instanceof URL ? (this.#remote = keysOfUrl(keys, (text) => this.#noteFetched(text))) : keys;
+    this.#keys = keys instanceof URL ? (this.#remote = keysOfUrl(keys, this.#fetched, () => this.#changed())) : keys;
   }
 
   replaceKeys(keys: TokenKeys): void {
@@ -78,14 +79,9 @@ export class TokenVerifier {
   /** Never rejects. `authorization` is the value of the Authorization field. */
   async verify(authorization: string | undefined, identity: ClientIdentity, nowMs: number): Promise<Verdict> {
     const verdict = await this.#verdict(authorization, identity, nowMs);
-    if (this.#fetched === undefined || verdict.kind === 'unknown') return verdict;
-    return { ...verdict, untilMs: Math.min(verdict.untilMs, this.#fetched.atMs + KEYS_AGE_MS) };
-  }
-
-  #noteFetched(text: string): void {
-    const hasChanged = this.#fetched !== undefined && this.#fetched.text !== text;
-    this.#fetched = { atMs: SYSTEM.clock.epochMs(), text };
-    if (hasChanged) this.#changed();
+    const { uat } = this.#fetched;
+    if (uat === undefined || verdict.kind === 'unknown') return verdict;
+    return { ...verdict, untilMs: Math.min(verdict.untilMs, uat + KEYS_AGE_MS) };
   }
 
   async #verdict(authorization: string | undefined, identity: ClientIdentity, nowMs: number): Promise<Verdict> {
@@ -120,7 +116,7 @@ export class TokenVerifier {
     }
     const untilMs = nowMs + UNKNOWN_FOR_MS;
     const isDecided =
-      this.#remote === undefined ? nowMs - sinceMs >= FILE_RELOAD_MS : (this.#fetched?.atMs ?? 0) >= sinceMs;
+      this.#remote === undefined ? nowMs - sinceMs >= FILE_RELOAD_MS : (this.#fetched.uat ?? 0) >= sinceMs;
     if (isDecided) return unauthenticated('no known key signed the token', untilMs);
     return { kind: 'tokenKeyUnknown', detail: 'the key that signed the token is not known yet', untilMs };
   }
@@ -152,47 +148,47 @@ export class TokenVerifier {
 
 const isWrongKey = (cause: unknown): boolean => cause instanceof errors.JWSSignatureVerificationFailed;
 
+/** The codes of jose's errors for key servers. Other causes, such as a failed connection, have none of jose's codes. */
+const OF_KEYS = ['ERR_JOSE_GENERIC', 'ERR_JWKS_INVALID', 'ERR_JWKS_TIMEOUT'];
+
 function failure(cause: unknown, nowMs: number): Verdict {
   if (cause instanceof errors.JWTExpired) return unauthenticated('the token has expired');
   if (cause instanceof errors.JWTClaimValidationFailed) {
     const { claim } = cause;
     return unauthenticated(`the token's claim ${claim} is not accepted`, claim === 'nbf' ? nowMs : undefined);
   }
-  const isOfToken =
-    cause instanceof errors.JOSEError && !(cause instanceof errors.JWKSTimeout) && cause.code !== 'ERR_JOSE_GENERIC';
-  if (isOfToken) return unauthenticated('the token is not valid');
+  if (cause instanceof errors.JOSEError && !OF_KEYS.includes(cause.code))
+    return unauthenticated('the token is not valid');
   return { kind: 'unknown', detail: 'the token keys are unavailable', untilMs: nowMs + UNKNOWN_FOR_MS };
 }
 
 /** True if the token is bound to the certificate. jose does not check the types of these claims. */
-function isBound({ cnf, sub }: Readonly<Record<string, unknown>>, identity: ClientIdentity): boolean {
+function isBound({ cnf, sub }: Readonly<Record<string, unknown>>, { certificate, uris }: ClientIdentity): boolean {
   if (cnf === undefined)
-    return (
-      typeof sub === 'string' && sub.startsWith('spiffe://') && identity.uris.some((uri) => isSameProducer(uri, sub))
-    );
-  const thumbprint = hash('sha256', identity.certificate.raw, 'base64url');
-  return typeof cnf === 'object' && cnf !== null && 'x5t#S256' in cnf && cnf['x5t#S256'] === thumbprint;
+    return typeof sub === 'string' && sub.startsWith('spiffe://') && uris.some((uri) => isSameProducer(uri, sub));
+  const { 'x5t#S256': thumbprint } = Object(cnf) as Readonly<Record<string, unknown>>;
+  return thumbprint === hash('sha256', certificate.raw, 'base64url');
 }
 
 /** Fetches keys from the URL, and again if a token names an unknown key. Unusable keys do not replace known ones. */
-const keysOfUrl = (url: URL, onFetched: (text: string) => void) =>
-  createRemoteJWKSet(url, {
+function keysOfUrl(url: URL, fetched: Partial<ExportedJWKSCache>, onChange: () => void) {
+  let latest: string | undefined;
+  return createRemoteJWKSet(url, {
     timeoutDuration: KEY_SERVER_TIMEOUT_MS,
     cooldownDuration: 5_000,
     cacheMaxAge: KEYS_AGE_MS,
+    [jwksCache]: fetched as ExportedJWKSCache,
     [customFetch]: async (address, options) => {
       const response = await fetch(address, options);
       if (response.status !== 200) return response;
       const text = await response.text();
-      try {
-        keysIn(text);
-      } catch {
-        return new Response(null, { status: 503 });
-      }
-      onFetched(text);
+      keysIn(text);
+      if (text !== (latest ??= text)) onChange();
+      latest = text;
       return new Response(text);
     },
   });
+}
 
 /** Returns the keys of a set. Throws if it has none, or a private or symmetric one (RFC 7517, section 9.2). */
 function keysIn(text: string): JSONWebKeySet {
