@@ -6,7 +6,13 @@
 // A batch with an event that the warehouse cannot store is halved until that event is alone: about 2·log2(n) calls.
 import { isErased } from '../ingest/erased.ts';
 import type { QueueReader } from '../ingest/queue.ts';
-import { BatchRefused, BatchTooSlow, type QuarantinedEntry, type Warehouse } from '../ingest/warehouse.ts';
+import {
+  BatchRefused,
+  BatchTooSlow,
+  type LandingOutcome,
+  type QuarantinedEntry,
+  type Warehouse,
+} from '../ingest/warehouse.ts';
 import type { Clock } from '../process/clock.ts';
 import type { Log } from '../process/log.ts';
 import { messageOf } from '../process/message-of.ts';
@@ -97,13 +103,18 @@ export class Landing {
       const landing = erased.size === 0 ? some : some.map((one) => (isErasedNow(one) ? withoutBody(one) : one));
       const rejections = [
         ...(await this.#landOrHalve(landing.filter((one): one is EnteredEvent => !isRejection(one)))),
-        ...(await this.#notLanded(landing.filter(isRejection))),
       ];
+      const invalid = landing.filter(isRejection);
+      if (invalid.length > 0) rejections.push(...(await this.#notLanded(invalid)));
       const startMs = this.#options.clock.epochMs();
-      const refused = await this.#quarantine(rejections);
+      const refused = rejections.length === 0 ? [] : await this.#quarantine(rejections);
       const kept = new Set(refused.map(quarantineName));
-      // An earlier try may have put an erased event in quarantine, with its body.
-      const rows = some.flatMap((one) => (isErasedNow(one) ? quarantineName(one) : (one.replayOf ?? [])));
+      const rows: string[] = [];
+      for (const one of some) {
+        // An earlier try may have put an erased event in quarantine, with its body.
+        const row = isErasedNow(one) ? quarantineName(one) : one.replayOf;
+        if (row !== undefined) rows.push(row);
+      }
       const released = rows.filter((row) => !kept.has(row));
       // If the process crashes before this, the entry of a row is read again, and its row is removed then.
       if (released.length > 0) await this.#options.warehouse.release(released);
@@ -135,35 +146,34 @@ export class Landing {
 
   /** Lands events and returns those that cannot land. */
   async #landOrHalve(events: readonly EnteredEvent[]): Promise<readonly Rejection[]> {
-    if (events.length === 0) return [];
+    const [first] = events;
+    if (first === undefined) return [];
+    const startMs = this.#options.clock.epochMs();
     try {
-      return await this.#landAll(events);
+      return this.#tally(events, await this.#options.warehouse.land(events), startMs);
     } catch (cause) {
       if (!(cause instanceof BatchRefused)) throw cause;
-      const [only] = events;
-      if (events.length === 1 && only !== undefined) {
-        this.#telemetry.log.error({ entry: only.entry, err: cause.cause }, 'the warehouse refuses an event');
-        return [rejected(only, 'refused_by_warehouse', `the warehouse cannot store this event (${cause.message})`)];
+      if (events.length === 1) {
+        this.#telemetry.log.error({ entry: first.entry, err: cause.cause }, 'the warehouse refuses an event');
+        return [rejected(first, 'refused_by_warehouse', `the warehouse cannot store this event (${cause.message})`)];
       }
       const middle = events.length >> 1;
-      const first = await this.#landOrHalve(events.slice(0, middle));
-      return [...first, ...(await this.#landOrHalve(events.slice(middle)))];
+      const refused = await this.#landOrHalve(events.slice(0, middle));
+      return [...refused, ...(await this.#landOrHalve(events.slice(middle)))];
     }
   }
 
-  async #landAll(events: readonly EnteredEvent[]): Promise<readonly Rejection[]> {
-    const startMs = this.#options.clock.epochMs();
-    const outcomes = await this.#options.warehouse.land(events);
+  #tally(events: readonly EnteredEvent[], outcomes: readonly LandingOutcome[], startMs: number): readonly Rejection[] {
     const now = this.#options.clock.epochMs();
     const isLanded = (_: unknown, at: number): boolean => outcomes[at] === 'landed' || outcomes[at] === 'duplicate';
     this.#telemetry.spans?.(events.filter(isLanded), startMs, now);
     const refused: Rejection[] = [];
-    for (const [at, event] of events.entries()) {
+    events.forEach((event, at) => {
       const outcome = outcomes[at];
       if (outcome === 'landed') this.#countLanded(event, now);
       else if (outcome === 'duplicate') this.#telemetry.metrics.duplicates.add();
       else if (outcome !== undefined) refused.push(rejected(event, REFUSED[outcome].code, REFUSED[outcome].why));
-    }
+    });
     return refused;
   }
 
@@ -193,7 +203,6 @@ export class Landing {
    * while this process was frozen found no row to overwrite. Returns the rejections that have a row.
    */
   async #quarantine(rejections: readonly Rejection[]): Promise<readonly Rejection[]> {
-    if (rejections.length === 0) return [];
     await this.#options.warehouse.quarantine(rejections.map(rowOf));
     const erased = await this.#erased(rejections);
     const stale = rejections.filter(({ id = '', body }) => erased.has(id) && !isErased(body));

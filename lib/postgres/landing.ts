@@ -61,20 +61,13 @@ export class BatchLanding {
   async land(batch: readonly LandingEvent[]): Promise<readonly LandingOutcome[]> {
     const landedAtMs = this.#system.clock.epochMs();
     const firsts = firstOfEachId(batch);
-    const query = (sql: string, values: unknown[]): Promise<pg.QueryResult<{ id: string }>> =>
-      this.#pool.query(sql, values);
-    const landed = await telling(
-      transacted(
-        this.#system,
-        async () => (await this.#copied(firsts, landedAtMs)) ?? insertEvents(query, firsts, landedAtMs),
-      ),
-    );
+    const landed = await transacted(this.#system, () => this.#insert(firsts, landedAtMs));
     if (landed.size === batch.length) return batch.map(() => 'landed');
     // Only the first event with an inserted id has landed. The others are repeats.
     const pending = new Set(landed);
     const isNew = batch.map(({ id }) => pending.delete(id));
     const repeats = batch.filter((_, at) => isNew[at] === false);
-    const rows = await telling(transacted(this.#system, () => comparedRows(this.#pool, repeats)));
+    const rows = await this.#compared(repeats);
     let at = -1;
     return isNew.map((landedNow, place) => {
       if (landedNow) return 'landed';
@@ -87,29 +80,51 @@ export class BatchLanding {
 
   async haveLanded(events: readonly LandedBefore[]): Promise<readonly boolean[]> {
     const asked = events.filter(({ producer }) => producer.isWellFormed() && !producer.includes('\0'));
-    const rows = await telling(transacted(this.#system, () => comparedRows(this.#pool, asked)));
+    const rows = await this.#compared(asked);
     const landed = new Set(asked.filter((_, at) => rows.get(at)?.own === true && rows.get(at)?.same === true));
     return events.map((event) => landed.has(event));
   }
 
-  /** Lands new rows by COPY. Returns `undefined` if COPY is paused or was refused. */
-  async #copied(events: readonly LandingEvent[], landedAtMs: number): Promise<ReadonlySet<string> | undefined> {
+  /** Lands new rows by COPY, unless it was refused lately. */
+  async #insert(events: readonly LandingEvent[], landedAtMs: number): Promise<ReadonlySet<string>> {
     const { clock } = this.#system;
-    if (clock.ms() < this.#copyAtMs) return undefined;
-    const client = await this.#pool.connect();
-    let broken = false;
-    try {
-      const rows = await copyEvents(client, events, landedAtMs);
-      if (rows === events.length) return new Set(events.map(({ id }) => id));
-    } catch (cause) {
-      const state = sqlstateClass(cause);
-      broken = state === undefined;
-      if (broken || SERVER_CLASSES.has(state ?? '')) throw cause;
-    } finally {
-      client.release(broken);
+    if (clock.ms() >= this.#copyAtMs) {
+      const client = await this.#pool.connect();
+      let broken = false;
+      try {
+        const rows = await copyEvents(client, events, landedAtMs);
+        if (rows === events.length) return new Set(events.map(({ id }) => id));
+      } catch (cause) {
+        const state = sqlstateClass(cause);
+        broken = state === undefined;
+        if (broken || SERVER_CLASSES.has(state ?? '')) throw cause;
+      } finally {
+        client.release(broken);
+      }
+      this.#copyAtMs = clock.ms() + COPY_PAUSE_MS;
     }
-    this.#copyAtMs = clock.ms() + COPY_PAUSE_MS;
-    return undefined;
+    return insertEvents((sql, values) => this.#pool.query(sql, values), events, landedAtMs);
+  }
+
+  /**
+   * Compares each event with the row that has its id; the result is keyed by the event's index. This is a separate
+   * statement, because the INSERT's snapshot lacks a row that another transaction committed while the INSERT waited.
+   */
+  async #compared(events: readonly LandedBefore[]): Promise<ReadonlyMap<number, ComparedRow>> {
+    const values = [
+      textArray(events.map(({ id }) => id)),
+      textArray(events.map(({ id }) => JSON.stringify(id))),
+      textArray(events.map(({ body }) => body)),
+    ];
+    const { rows } = await transacted(this.#system, () =>
+      this.#pool.query<{ at: number; producer: string; same: boolean }>(COMPARED, values),
+    );
+    return new Map(
+      rows.map(({ at, producer, same }) => {
+        const asked = events[at - 1];
+        return [at - 1, { own: asked !== undefined && isSameProducer(producer, asked.producer), same }];
+      }),
+    );
   }
 }
 
@@ -128,24 +143,6 @@ const landingArrays = (events: readonly LandingEvent[]): Buffer[] => [
   textArray(events.map((event) => event.traceparent)),
 ];
 
-/**
- * Compares each event with the row that has its id; the result is keyed by the event's index. This is a separate
- * statement, because the INSERT's snapshot lacks a row that another transaction committed while the INSERT waited.
- */
-async function comparedRows(pool: pg.Pool, events: readonly LandedBefore[]): Promise<ReadonlyMap<number, ComparedRow>> {
-  const { rows } = await pool.query<{ at: number; producer: string; same: boolean }>(COMPARED, [
-    textArray(events.map(({ id }) => id)),
-    textArray(events.map(({ id }) => JSON.stringify(id))),
-    textArray(events.map(({ body }) => body)),
-  ]);
-  return new Map(
-    rows.map(({ at, producer, same }) => {
-      const asked = events[at - 1];
-      return [at - 1, { own: asked !== undefined && isSameProducer(producer, asked.producer), same }];
-    }),
-  );
-}
-
 // Classes of SQLSTATE (PostgreSQL manual, appendix A) that blame the data: data exception, constraint violation, WITH
 // CHECK OPTION violation, program limit exceeded, and an error that a trigger raised.
 const REFUSING_CLASSES = new Set(['22', '23', '44', '54', 'P0']);
@@ -154,13 +151,8 @@ export const refuses = (cause: unknown): cause is pg.DatabaseError =>
 // Classes that blame the server or another transaction, so INSERT would fail too.
 const SERVER_CLASSES = new Set(['08', '40', '53', '55', '57', '58', 'XX']);
 
-/** Converts errors to those of the warehouse port. */
-async function telling<T>(landing: Promise<T>): Promise<T> {
-  try {
-    return await landing;
-  } catch (cause) {
-    if (refuses(cause)) throw new BatchRefused(cause.code, { cause });
-    if (timedOut(cause)) throw new BatchTooSlow('the batch took too long', { cause });
-    throw cause;
-  }
+/** Converts an error of a landing to one of the warehouse port, if the batch is at fault. */
+export function landingFailure(cause: unknown): unknown {
+  if (refuses(cause)) return new BatchRefused(cause.code, { cause });
+  return timedOut(cause) ? new BatchTooSlow('the batch took too long', { cause }) : cause;
 }

@@ -5,7 +5,7 @@ import { storableText, type QuarantinedEntry, type Warehouse } from '../ingest/w
 import type { ClockAndRandom } from '../process/clock.ts';
 import { byteaArray, textArray, timeArray } from './binary-array.ts';
 import { find } from './find.ts';
-import { BatchLanding } from './landing.ts';
+import { BatchLanding, landingFailure } from './landing.ts';
 import { migrate, type Step } from './migrations.ts';
 import { assertOwnSessions, misconfigured, openSessions, transacted, wrongEncoding } from './sessions.ts';
 
@@ -42,15 +42,19 @@ export function createPostgresWarehouse(options: PostgresWarehouseOptions): Ware
     work.catch((cause: unknown) => {
       throw misconfigured(cause, options.uri);
     });
+  const landed = <T>(work: Promise<T>): Promise<T> =>
+    work.catch((cause: unknown) => {
+      throw landingFailure(misconfigured(cause, options.uri));
+    });
 
   return {
     prepare: () => configured(prepare(pool, options)),
 
-    land: (batch) => configured(landing.land(batch)),
+    land: (batch) => landed(landing.land(batch)),
 
     quarantine: (entries) => configured(quarantine(pool, options, entries)),
 
-    haveLanded: (events) => configured(landing.haveLanded(events)),
+    haveLanded: (events) => landed(landing.haveLanded(events)),
 
     release: (rows) => release(pool, options, rows),
 

@@ -2,23 +2,21 @@
 // or frozen members, then new ones.
 //
 // Invariant: after a lost reply, this member reads its pending entries again before another member can claim them.
-import { GroupVanished, REPLICA_LEASE_MS, type Delivery } from '../../ingest/queue.ts';
+import { REPLICA_LEASE_MS, type Delivery } from '../../ingest/queue.ts';
 import type { Clock } from '../../process/clock.ts';
-import type { RedisConnection } from '../server/connection.ts';
-import { withTimeout } from '../wire/deadline.ts';
 import { entriesOf, type ReadEntries } from '../stream/entry.ts';
-import { isNoGroup, NoAnswer, RedisError } from '../wire/errors.ts';
+import { RedisError } from '../wire/errors.ts';
 import { Script } from '../wire/script.ts';
 import type { RedisBytes } from '../wire/values.ts';
 import { GROUP, keyOf } from '../stream/layout.ts';
+import type { Replies } from './replies.ts';
 
-const ANSWER_TIMEOUT_MS = 3_000;
 const CLAIM_INTERVAL_MS = 1_000;
 const CLAIM_BYTES = 4 << 20;
 
 interface EntryReadingOptions {
   readonly clock: Clock;
-  readonly connection: RedisConnection;
+  readonly replies: Replies;
   readonly stream: string;
   readonly member: string;
   readonly source: () => string;
@@ -42,7 +40,7 @@ export class EntryReading {
 
   constructor(options: EntryReadingOptions) {
     this.#options = options;
-    options.connection.tell({ onLost: () => (this.#againFrom = '0') });
+    options.replies.connection.tell({ onLost: () => (this.#againFrom = '0') });
   }
 
   /** Needed after a change of servers, because entries in hand cannot be acknowledged on the new server. */
@@ -59,7 +57,16 @@ export class EntryReading {
     const servers = this.#options.servers();
     this.outstanding += 1;
     try {
-      const deliveries = await this.#read(max, idleMs, waitMs);
+      let deliveries: readonly Delivery[] = [];
+      if (this.#againFrom !== undefined) {
+        // Entries in hand are delivered again.
+        const own = await this.#readGroup(max, 0, this.#againFrom);
+        this.#againFrom = own.last;
+        deliveries = own.deliveries;
+      }
+      const claims = this.#claimCursor !== '-' || this.#options.clock.ms() - this.#claimedMs >= CLAIM_INTERVAL_MS;
+      if (deliveries.length === 0 && claims) deliveries = await this.#claim(max, idleMs);
+      if (deliveries.length === 0) ({ deliveries } = await this.#readGroup(max, waitMs, '>'));
       return servers === 0 ? deliveries : deliveries.map((delivery) => ({ ...delivery, servers }));
     } catch (cause) {
       // Entries of the lost reply may be pending for this member.
@@ -70,25 +77,12 @@ export class EntryReading {
     }
   }
 
-  async #read(max: number, idleMs: number, waitMs: number): Promise<readonly Delivery[]> {
-    if (this.#againFrom !== undefined) {
-      // Entries in hand are delivered again.
-      const own = await this.#readGroup(max, 0, this.#againFrom);
-      this.#againFrom = own.last;
-      if (own.deliveries.length > 0) return own.deliveries;
-    }
-    const claimed = await this.#claim(max, idleMs);
-    return claimed.length > 0 ? claimed : (await this.#readGroup(max, waitMs, '>')).deliveries;
-  }
-
   async #claim(max: number, idleMs: number): Promise<readonly Delivery[]> {
-    const now = this.#options.clock.ms();
-    if (this.#claimCursor === '-' && now - this.#claimedMs < CLAIM_INTERVAL_MS) return [];
-    this.#claimedMs = now;
-    const { clock, connection, stream, member } = this.#options;
+    const { clock, replies, stream, member } = this.#options;
+    this.#claimedMs = clock.ms();
     for (;;) {
       const args = [GROUP, member, idleMs, this.#claimCursor, max, CLAIM_BYTES, REPLICA_LEASE_MS].map(String);
-      const reply = await answerOf(clock, connection, this.#claimScript.run(connection.bytes, stream, args));
+      const reply = await replies.of(this.#claimScript.run(replies.connection.bytes, stream, args));
       const [cursor, entries] = reply as readonly [Buffer, RedisBytes];
       const next = cursor.toString('latin1');
       this.#claimCursor = next === '0-0' ? '-' : next;
@@ -100,36 +94,22 @@ export class EntryReading {
   async #readGroup(max: number, waitMs: number, from: string): Promise<ReadEntries> {
     // BLOCK 0 would wait forever.
     const block = waitMs === 0 ? [] : ['BLOCK', String(waitMs)];
-    const { stream, member, connection, clock } = this.#options;
+    const { stream, member, replies, clock } = this.#options;
+    const { bytes } = replies.connection;
     const some = ['GROUP', GROUP, member, 'COUNT', String(max), ...block];
-    const reading = connection.bytes.send(['XREADGROUP', ...some, 'STREAMS', stream, from]).catch((cause: unknown) => {
+    const reading = bytes.send(['XREADGROUP', ...some, 'STREAMS', stream, from]);
+    // Both leave in one write. The server counts after the read.
+    const counting = bytes.send(['ZCARD', keyOf(stream, 'erased')]).catch(() => undefined);
+    const answers = await replies.of(Promise.all([reading, counting]), waitMs).catch((cause: unknown) => {
       if (cause instanceof RedisError && cause.code === 'UNBLOCKED' && waitMs > 0) return undefined;
       throw cause;
     });
-    // Both leave in one write. The server counts after the read.
-    const counting = connection.bytes.send(['ZCARD', keyOf(stream, 'erased')]).catch(() => undefined);
-    const [reply, erased] = await answerOf(clock, connection, Promise.all([reading, counting]), waitMs);
-    if (erased === 0) this.nothingErasedMs = clock.ms();
     // UNBLOCKED: the stream was deleted, or the server is no longer a master. The next command reports which.
-    if (reply === undefined) return this.#readGroup(max, 0, from);
+    if (answers === undefined) return this.#readGroup(max, 0, from);
+    const [reply, erased] = answers;
+    if (erased === 0) this.nothingErasedMs = clock.ms();
     // The reply is null, or an array with one stream: its name and its entries.
     const [[, entries = null] = []] = (reply ?? []) as readonly (readonly RedisBytes[])[];
     return entriesOf(entries, this.#options.source(), this.#options.latestMs());
-  }
-}
-
-/** Waits for a reply, with a time limit that is `waitMs` longer. Replaces a connection whose server is silent. */
-export async function answerOf<T>(
-  clock: Clock,
-  connection: RedisConnection,
-  reply: Promise<T>,
-  waitMs = 0,
-): Promise<T> {
-  try {
-    return await withTimeout(clock, reply, waitMs + ANSWER_TIMEOUT_MS, () => connection.bytesReceived);
-  } catch (cause) {
-    if (isNoGroup(cause)) throw new GroupVanished('the stream or its group is gone', { cause });
-    if (cause instanceof NoAnswer) connection.restart('the server does not answer');
-    throw cause;
   }
 }

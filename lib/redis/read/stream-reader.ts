@@ -20,7 +20,8 @@ import type { Clock, Random, Timer } from '../../process/clock.ts';
 import type { Log } from '../../process/log.ts';
 import { RedisConnection } from '../server/connection.ts';
 import { Histories } from '../server/facts.ts';
-import { answerOf, EntryReading } from './entry-reading.ts';
+import { EntryReading } from './entry-reading.ts';
+import { Replies } from './replies.ts';
 import { ensureGroup, makeGroup } from '../stream/group.ts';
 import { KnownIdentity } from '../stream/identity.ts';
 import { assertRights } from '../stream/rights.ts';
@@ -55,9 +56,9 @@ export class StreamReader implements QueueReader {
   replicas = 0;
   isFirst = true;
   readonly #clock: Clock;
-  readonly #reading: RedisConnection;
+  readonly #reading: Replies;
   readonly #entries: EntryReading;
-  readonly #control: RedisConnection;
+  readonly #control: Replies;
   readonly #stream: string;
   readonly #identity: KnownIdentity;
   readonly #register = new Script('register.lua', 'fields.lua');
@@ -83,27 +84,33 @@ export class StreamReader implements QueueReader {
     this.name = options.name;
     this.#stream = stream;
     this.#identity = new KnownIdentity(stream, clock, part.identify);
-    this.#reading = new RedisConnection({ ...server, log: log.child({ connection: 'reading' }) }, client);
-    this.#control = new RedisConnection({ ...server, log: log.child({ connection: 'control' }) }, client);
+    const replies = (connection: string): Replies =>
+      new Replies(clock, new RedisConnection({ ...server, log: log.child({ connection }) }, client));
+    this.#reading = replies('reading');
+    this.#control = replies('control');
     this.#entries = new EntryReading({
       clock,
-      connection: this.#reading,
+      replies: this.#reading,
       stream,
       member: this.name,
       source: () => this.#identity.source,
       latestMs: () => this.#trimmer.latestMs,
-      servers: () => this.#histories.of(this.#reading),
+      servers: () => this.#histories.of(this.#reading.connection),
     });
     this.#trimmer = new StreamTrimmer({
       clock,
-      server: this.#control,
+      server: this.#control.connection,
       stream,
       retentionMs,
       log,
       onReport: options.onReport,
     });
-    for (const connection of [this.#reading, this.#control])
+    for (const connection of this.#connections)
       connection.tell({ inspect: (server) => this.#inspect(server, connection) });
+  }
+
+  get #connections(): readonly [reading: RedisConnection, control: RedisConnection] {
+    return [this.#reading.connection, this.#control.connection];
   }
 
   get bodyBytesMax(): number | undefined {
@@ -112,17 +119,18 @@ export class StreamReader implements QueueReader {
 
   /** Connects, and keeps trying. Resolves with false if a connection is not ready within `timeoutMs`. */
   async open(timeoutMs: number): Promise<boolean> {
-    const opened = await Promise.all([this.#reading, this.#control].map((one) => one.opened(timeoutMs)));
+    const opened = await Promise.all(this.#connections.map((one) => one.opened(timeoutMs)));
     return !opened.includes(false);
   }
 
   get lastError(): string {
-    return this.#control.ready ? this.#reading.lastError : this.#control.lastError;
+    const [reading, control] = this.#connections;
+    return control.ready ? reading.lastError : control.lastError;
   }
 
   /** True if the servers reply but accept no commands yet, because they are replicas or loading their data. */
   get waiting(): boolean {
-    return [this.#reading, this.#control].every((connection) => connection.ready || connection.waiting);
+    return this.#connections.every((connection) => connection.ready || connection.waiting);
   }
 
   async register(replicasMax: number): Promise<boolean> {
@@ -157,21 +165,21 @@ export class StreamReader implements QueueReader {
     for (let from = 0; from < entries.length; from += ACKNOWLEDGE_MAX) {
       const some = entries.slice(from, from + ACKNOWLEDGE_MAX);
       // Between two reads, it leaves in one write with the next one.
-      const connection = this.#entries.outstanding > 0 ? this.#control : this.#reading;
-      const readHere = some.filter(({ servers = 0 }) => servers === this.#histories.of(connection));
-      if (readHere.length < some.length) this.#reconnect();
-      if (readHere.length === 0) continue;
-      const names = readHere.map(({ entry }) => entry);
-      done += (await this.#command(['XACK', this.#stream, GROUP, ...names], connection)) as number;
+      const replies = this.#entries.outstanding > 0 ? this.#control : this.#reading;
+      const server = this.#histories.of(replies.connection);
+      const names: string[] = [];
+      for (const { entry, servers = 0 } of some) if (servers === server) names.push(entry);
+      if (names.length < some.length) this.#reconnect();
+      if (names.length > 0) done += Number(await this.#command(['XACK', this.#stream, GROUP, ...names], replies));
     }
     return done;
   }
 
   async erased(events: readonly AcceptedEvent[], ageMsMax = 0): Promise<ReadonlySet<string>> {
+    if (this.#clock.ms() - this.#entries.nothingErasedMs < ageMsMax) return new Set();
     const key = keyOf(this.#stream, 'erased');
     const ids = [...new Set(events.flatMap(({ id }) => id ?? []))];
-    if (this.#clock.ms() - this.#entries.nothingErasedMs < ageMsMax || ids.length === 0) return new Set();
-    if ((await this.#command(['ZCARD', key])) === 0) return new Set();
+    if (ids.length === 0 || (await this.#command(['ZCARD', key])) === 0) return new Set();
     const times = (await this.#command(['ZMSCORE', key, ...ids])) as readonly (string | null)[];
     const erasedMs = new Map(ids.map((id, at) => [id, Number(times[at] ?? -1)]));
     return new Set(
@@ -180,7 +188,7 @@ export class StreamReader implements QueueReader {
   }
 
   state(): QueueState {
-    const connected = this.#reading.ready && this.#control.ready;
+    const connected = this.#connections.every(({ ready }) => ready);
     return connected ? { available: true } : { available: false, reason: this.lastError };
   }
 
@@ -201,24 +209,23 @@ export class StreamReader implements QueueReader {
    * entries that one connection reads could never be acknowledged on the other one.
    */
   #reconnect(): void {
-    const connections = [this.#reading, this.#control];
-    if (new Set(connections.map((connection) => this.#histories.of(connection))).size === 1) return;
-    for (const connection of connections) connection.restart('the server has another history of writes now');
+    if (new Set(this.#connections.map((connection) => this.#histories.of(connection))).size === 1) return;
+    for (const connection of this.#connections) connection.restart('the server has another history of writes now');
   }
 
   async #end(): Promise<void> {
     this.#trimmer.stop();
     this.#identity.stop();
     this.#heartbeats?.close();
-    if (this.#control.ready) await this.#renew(LEAVES).catch(() => undefined);
-    for (const connection of [this.#reading, this.#control]) connection.close();
+    if (this.#control.connection.ready) await this.#renew(LEAVES).catch(() => undefined);
+    for (const connection of this.#connections) connection.close();
   }
 
   /** Resolves with false if all places are taken. */
   async #renew(replicasMax: number): Promise<boolean> {
     const args = [REPLICA_LEASE_MS, replicasMax, GROUP, MEMBER_IDLE_MAX_MS].map(String);
-    const registering = this.#register.run(this.#control, this.#stream, [this.name, ...args]);
-    const reply = await answerOf(this.#clock, this.#control, registering);
+    const { connection } = this.#control;
+    const reply = await this.#control.of(this.#register.run(connection, this.#stream, [this.name, ...args]));
     if (reply === -1) return false;
     const [replicas, preceding] = reply as readonly [number, number];
     this.replicas = replicas;
@@ -239,7 +246,7 @@ export class StreamReader implements QueueReader {
     }
   }
 
-  #command(command: Command, connection = this.#control): Promise<RedisValue> {
-    return answerOf(this.#clock, connection, connection.send(command));
+  #command(command: Command, replies = this.#control): Promise<RedisValue> {
+    return replies.of(replies.connection.send(command));
   }
 }
