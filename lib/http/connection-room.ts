@@ -43,22 +43,22 @@ export function victimOf<P extends Place>(places: readonly P[], newcomer: P, con
   return most.find(({ isIdle }) => isIdle) ?? most[0] ?? newcomer;
 }
 
-/** The share of a connection in what its group holds together. */
+/** A connection and its share in what its group holds together. */
 interface Share<P> {
   readonly place: P;
   readonly group: string;
   readonly weight: number;
 }
 
-/** Returns the first shares by which groups exceed their limits. The only share of a group may exceed its limit. */
-function above<P>(shares: readonly Share<P>[], maxOf: (group: string) => number): Share<P>[] {
+/** Returns the first places whose groups exceed their limits. The only place of a group may exceed its limit. */
+function above<P>(shares: readonly Share<P>[], maxOf: (group: string) => number): P[] {
   const sums = new Map<string, number>();
   for (const { group, weight } of shares) sums.set(group, (sums.get(group) ?? 0) + weight);
-  return shares.filter(({ group, weight }) => {
+  return shares.flatMap(({ place, group, weight }) => {
     const sum = sums.get(group) ?? 0;
-    const isAbove = sum > maxOf(group) && sum > weight;
-    if (isAbove) sums.set(group, sum - weight);
-    return isAbove;
+    if (sum <= maxOf(group) || sum === weight) return [];
+    sums.set(group, sum - weight);
+    return place;
   });
 }
 
@@ -67,9 +67,11 @@ export function overLimit<P extends Place>(places: readonly P[], max: number, no
   if (max === 0) return [];
   const strangers = places
     .filter((place) => rankOf(place) < KNOWN && (place.isOpen || nowMs - place.sinceMs >= HANDSHAKE_FREE_MS))
-    .sort((one, other) => rankOf(one) - rankOf(other))
-    .map((place) => ({ place, group: place.address, weight: 1 }));
-  return above(strangers, () => max).map(({ place }) => place);
+    .sort((one, other) => rankOf(one) - rankOf(other));
+  return above(
+    strangers.map((place) => ({ place, group: place.address, weight: 1 })),
+    () => max,
+  );
 }
 
 // Fact: a limit for each connection does not limit their sum, and thousands of connections may hold 64 KB each.
@@ -81,12 +83,11 @@ export function overBudget<C extends Pick<Connection<unknown>, 'heldBytes' | 'ho
   { producerBytesMax, totalBytesMax, bytesInFlight }: ServerLimits['held'],
 ): C[] {
   const held = connections
-    .filter((place) => place.heldBytes() > 0)
     .map((place) => ({ place, group: place.holder, weight: place.heldBytes() }))
+    .filter(({ weight }) => weight > 0)
     .sort((one, other) => other.weight - one.weight);
-  const closed = new Set(above(held, (holder) => (holder === '' ? UNAUTHENTICATED_BYTES_MAX : producerBytesMax)));
-  const rest = held
-    .filter((share) => share.group !== '' && !closed.has(share))
-    .map((share) => ({ ...share, group: 'all' }));
-  return [...closed, ...above(rest, () => totalBytesMax - bytesInFlight())].map(({ place }) => place);
+  const closed = above(held, (holder) => (holder === '' ? UNAUTHENTICATED_BYTES_MAX : producerBytesMax));
+  const rest = held.filter(({ place, group }) => group !== '' && !closed.includes(place));
+  const inAll = rest.map((share) => ({ ...share, group: 'all' }));
+  return [...closed, ...above(inAll, () => totalBytesMax - bytesInFlight())];
 }

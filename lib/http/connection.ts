@@ -65,7 +65,6 @@ export interface Host<T> {
   readonly keepAliveTail: (epochMs: number) => string;
   readonly limits: ServerLimits;
   readonly handlers: ServerHandlers<T>;
-  readonly hasFastPath: boolean;
   /** Passes a connection to node:http. Returns node's listener for data, which is not called otherwise. */
   readonly adopt: (socket: Socket) => (bytes: Buffer) => void;
 }
@@ -78,6 +77,8 @@ const LAST_WRITE_MS = 10_000;
 const LINGER_MS = 1_000;
 /** Added to the announced idle timeout, as node does, because a request may already be on its way. */
 const IDLE_SLACK_MS = 1_000;
+/** While the server is stopping, an idle connection stays open for this long: a request may be on its way. */
+const IDLE_GRACE_MS = 400;
 /** The memory of a TLS record's Buffer beside its content, whose length the client chooses, and the record's head. */
 const [PIECE_BYTES, RECORD_BYTES] = [256, 22];
 
@@ -94,6 +95,8 @@ export abstract class Connection<T> {
   hasOneAnswer = true;
   /** Why the connection was closed, or has no TLS. */
   failure: ConnectionFailure | undefined;
+  /** Why node:http cannot read on. */
+  fault: ProtocolFault | undefined;
   /** True if the connection closes after the answers that it owes. No further request may be handled. */
   isRetiring = false;
   phase: Phase = 'hello';
@@ -113,7 +116,7 @@ export abstract class Connection<T> {
     this.context = host.handlers.context();
     this.host = host;
     this.enter('hello', host.limits.handshakeTimeoutMs);
-    tcp.on('error', ignore); // A 'close' event follows.
+    tcp.on('error', () => undefined); // A 'close' event follows.
   }
 
   protected abstract get owesAnswer(): boolean;
@@ -121,10 +124,10 @@ export abstract class Connection<T> {
   abstract get isArriving(): boolean;
   /** Bytes that are held outside of the socket's streams. */
   protected abstract get heldOutside(): number;
-  protected abstract checkReading(nowMs: number): void;
+  /** True if the connection closes after the answer to `request`. */
+  abstract closesAfter(request: HttpRequest): boolean;
   /** Called at the end of a turn in which the connection was woken. */
-  protected abstract readonly flush: () => void;
-  protected abstract stopReading(): void;
+  protected abstract flush(): void;
 
   /** Begins a phase, which may last for `limitMs`. */
   enter(phase: Phase, limitMs = Infinity): void {
@@ -148,7 +151,7 @@ export abstract class Connection<T> {
     // A stranger has less time for its first request. It gets no answer, because it could mistake that answer for the
     // response to the request that it sends next.
     this.enter('open', this.hasOneAnswer ? Math.min(this.#idleMs, limits.headersTimeoutMs) : this.#idleMs);
-    socket.on('error', ignore);
+    socket.on('error', () => undefined);
     socket.on('drain', () => this.wake());
     socket.on('close', () => handlers.closed?.(this));
   }
@@ -192,18 +195,22 @@ export abstract class Connection<T> {
     return this.heldOutside + readableLength * this.#seen.memoryPerByte + writableLength;
   }
 
-  /** True if the connection closes after the next answer. `isLatest`: nothing has arrived after its request. */
-  isLastAnswer(isLatest: boolean): boolean {
-    // Requests after an answer that closes are dropped, so a stopping server closes only with the latest answer.
-    return this.hasOneAnswer || (isLatest && this.host.handlers.draining());
-  }
-
   /** Calls `flush` at the end of this turn. */
   wake(): void {
     if (this.#isAwake) return;
     this.#isAwake = true;
     this.host.turns.atEnd(this.#flush);
   }
+
+  readonly #flush = (): void => {
+    this.#isAwake = false;
+    if (this.isClosing || this.isGone) return;
+    try {
+      this.flush();
+    } catch (cause) {
+      this.bug(cause);
+    }
+  };
 
   guard(run: () => void): void {
     try {
@@ -225,12 +232,10 @@ export abstract class Connection<T> {
   finish(text = ''): void {
     if (this.isClosing) return;
     this.enter('closing', LAST_WRITE_MS);
-    this.stopReading();
     const { socket } = this;
     if (text !== '') socket.write(text, 'latin1');
     socket.end(() => this.enter('closing', LINGER_MS));
-    socket.on('data', ignore);
-    socket.resume();
+    socket.removeAllListeners('data').resume();
   }
 
   fail(reason: ConnectionFailure): void {
@@ -244,30 +249,22 @@ export abstract class Connection<T> {
     this.wake();
   }
 
-  /** Closes the connection if its phase lasts too long. Called a few times a second. */
-  check(nowMs: number): void {
-    if (this.phase === 'open') this.guard(() => this.#checkProgress(nowMs));
-    const limitMs = this.isRetiring ? Math.min(this.#limitMs, LAST_WRITE_MS) : this.#limitMs;
-    if (nowMs - this.sinceMs < limitMs) return;
-    if (!this.isOpen) this.fail(this.phase === 'header' ? 'proxy_header' : 'timeout');
-    else if (this.isIdle) this.finish();
-    else this.socket.destroy();
-  }
-
-  #checkProgress(nowMs: number): void {
-    const { socket } = this;
-    this.checkReading(nowMs);
+  /** Closes the connection if its phase lasts too long. `drainsSinceMs`: when the server began to stop. */
+  check(nowMs: number, drainsSinceMs: number): void {
+    const { socket, phase } = this;
     // Node has a time limit for a request that is arriving.
     const isServing = socket.writableLength === 0 && (this.owesAnswer || this.isArriving);
-    if (this.isClosing || (!isServing && socket.bytesWritten === this.#progress)) return;
-    this.#progress = socket.bytesWritten;
-    this.enter('open', this.#idleMs);
+    if (phase === 'open' && (isServing || socket.bytesWritten !== this.#progress)) {
+      this.#progress = socket.bytesWritten;
+      this.enter('open', this.#idleMs);
+    }
+    const limitMs = this.isRetiring ? Math.min(this.#limitMs, LAST_WRITE_MS) : this.#limitMs;
+    const isLate = nowMs - this.sinceMs >= limitMs;
+    // A connection whose handshake ends during a stop has the grace time from then on.
+    const isLeft = nowMs - Math.max(this.sinceMs, drainsSinceMs) >= IDLE_GRACE_MS;
+    if (this.isIdle && (isLate || isLeft)) this.finish();
+    else if (this.isOpen && isLate) socket.destroy();
+    else if (!this.isOpen && isLate) this.fail(phase === 'header' ? 'proxy_header' : 'timeout');
+    else if (!this.isOpen && isLeft && phase !== 'handshake') this.tcp.destroy();
   }
-
-  readonly #flush = (): void => {
-    this.#isAwake = false;
-    if (!this.isClosing && !this.isGone) this.guard(this.flush);
-  };
 }
-
-const ignore = (): void => undefined;

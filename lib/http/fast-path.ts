@@ -1,5 +1,5 @@
 // Reads the requests of a connection: whole plain `POST /events` requests are answered on the socket, and everything
-// else goes to node:http.
+// else goes to node:http, which reads requests, writes their answers and keeps its time limits.
 //
 // Fact: without the fast path, an event costs 48 µs instead of 22 µs (BENCH_CASES=saturation make bench). Choice: the
 // first request that is not plain and whole moves the connection to node:http for good, with every byte that has not
@@ -7,10 +7,12 @@
 //
 // Invariants: no byte is lost, and answers are written in the order of their requests. Only the beginning of one
 // plain request is held here; all other unread bytes stay in the socket, which is then paused.
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { Connection } from './connection.ts';
-import { NodePath } from './node-path.ts';
+import { NodeRequest } from './node-request.ts';
 import { parsedBytes, parsePost, PLAIN_BYTES_MAX, type PlainPost } from './plain-post.ts';
+import type { HttpRequest, ProtocolFault } from './request.ts';
 import { closingTail, responseText, type Answer } from './respond.ts';
 
 /** A request that is not complete after this many pieces, or after this time, goes to node:http. */
@@ -18,6 +20,8 @@ const PIECES_MAX = 16;
 const WAIT_MS = 500;
 /** The socket is paused while this many answers are owed. */
 const OWED_MAX = 64;
+/** Slice of a head. node:http reads all requests of a slice. */
+const HEAD_SLICE_BYTES = 256;
 /** Cost of a slice that node:http reads. A request on the fast path costs 1. */
 export const SLICE_COST = 4;
 /** An estimate of the memory of a request and its answer. */
@@ -25,75 +29,83 @@ const ANSWER_BYTES = 1_024;
 const NOTHING = Buffer.alloc(0);
 
 export class HttpConnection<T> extends Connection<T> {
-  /** Set once node:http has the connection. */
-  node: NodePath<T> | undefined;
   /** The beginning of a request. */
   #held: Buffer = NOTHING;
   #pieces = 0;
   #heldSinceMs = 0;
   /** Plain requests whose answers have not been written, oldest first. */
-  readonly #owed: PlainPost[] = [];
+  readonly #posts: PlainPost[] = [];
   /** True if reading goes on in a later turn. */
   #isQueued = false;
-  /** True if the rest is for node:http, which has the connection once all answers owed here are written. */
+  /** True if the rest is for node:http, which has the connection once all answers to plain requests are written. */
   #isLeaving = false;
-  #hasEnded = false;
+  /** Node's own listener for data. Set once node:http has the connection. */
+  #passToNode: ((bytes: Buffer) => void) | undefined;
+  /** Requests of node:http whose answers have not been written, oldest first. Only the first one is being handled. */
+  readonly #requests: NodeRequest<T>[] = [];
+  #latest: NodeRequest<T> | undefined;
+  #isInHead = false;
 
   override open(socket: Socket): void {
     super.open(socket);
-    this.#isLeaving = !this.host.hasFastPath;
+    this.#isLeaving = this.host.limits.httpReader === 'node';
     socket.on('data', this.#onData);
     socket.on('end', this.#onEnd);
   }
 
   protected override get owesAnswer(): boolean {
-    return this.#owed.length > 0 || this.node?.owesAnswer === true;
+    return this.#posts.length > 0 || this.#requests.length > 0;
   }
   override get isArriving(): boolean {
-    return this.#held.length > 0 || this.node?.isArriving === true || this.socket.readableLength > 0;
+    const isInRequest = this.#held.length > 0 || this.#isInHead || this.#unfinished !== undefined;
+    return isInRequest || this.socket.readableLength > 0;
+  }
+  /** The latest request of node:http, if a part of its body has not arrived. */
+  get #unfinished(): NodeRequest<T> | undefined {
+    return this.#latest?.message.complete === false ? this.#latest : undefined;
   }
   protected override get heldOutside(): number {
-    return this.#held.length + ANSWER_BYTES * this.#owed.length + (this.node?.answerBytes ?? 0);
+    return this.#held.length + ANSWER_BYTES * this.#posts.length + (this.#requests[0]?.answerBytes ?? 0);
+  }
+
+  override closesAfter(request: HttpRequest): boolean {
+    // Requests after an answer that closes are dropped, so a stopping server closes only with the latest answer.
+    const isLatest = (this.#posts.at(-1) ?? this.#latest) === request;
+    const hasMore = this.#held.length > 0 || this.socket.readableLength > 0;
+    return this.hasOneAnswer || (isLatest && !hasMore && this.host.handlers.draining());
   }
 
   respond(post: PlainPost, requestId: string, answer: Answer, close: boolean): void {
     if (post.response !== undefined || this.isClosing) return;
-    const isLatest = this.#owed.at(-1) === post && !this.isArriving;
-    post.closes = close || this.isLastAnswer(isLatest);
+    post.closes = close || this.closesAfter(post);
     this.isRetiring ||= post.closes;
     const tail = post.closes ? closingTail : this.host.keepAliveTail;
     post.response = responseText(requestId, answer, tail(this.host.clock.epochMs()));
     this.wake();
   }
 
-  protected override checkReading(nowMs: number): void {
+  override check(nowMs: number, drainsSinceMs: number): void {
     if (this.#held.length > 0 && nowMs - this.#heldSinceMs >= WAIT_MS) this.#leave();
+    super.check(nowMs, drainsSinceMs);
   }
 
-  protected override readonly flush = (): void => {
+  protected override flush(): void {
     const { socket } = this;
     if (socket.writableNeedDrain) return;
     this.#writeAnswers();
     if (this.isClosing || socket.writableNeedDrain) return;
     if (!this.owesAnswer && this.isRetiring) return this.finish();
-    if (this.#hasEnded && this.node === undefined && this.#owed.length === 0) return this.#end();
+    if (socket.readableEnded && this.#passToNode === undefined && this.#posts.length === 0) return this.#end();
     if (!this.#isQueued && !this.#isFull) socket.resume();
-  };
-
-  protected override stopReading(): void {
-    this.socket.off('data', this.#onData);
-    this.socket.off('end', this.#onEnd);
-    this.#held = NOTHING;
-    this.#owed.length = 0;
   }
 
   // Fact: under overload, many requests of one connection arrive in one turn, and most of the cost of a refusal is the
   // TLS record and the system call for its answer (BENCH_CASES=overload make bench). Choice: one write for all of them.
   #writeAnswers(): void {
-    const owed = this.#owed;
+    const posts = this.#posts;
     let text = '';
     let ready = 0;
-    for (let post = owed[0]; post?.response !== undefined; post = owed[ready]) {
+    for (let post = posts[0]; post?.response !== undefined; post = posts[ready]) {
       text += post.response;
       ready += 1;
       if (post.closes) return this.finish(text);
@@ -101,8 +113,8 @@ export class HttpConnection<T> extends Connection<T> {
     if (ready === 0) return;
     // Fact: an array gives up its memory if all elements are removed together. Choice: `pop` removes them one by one.
     // Effect: 150 bytes less JavaScript heap per event.
-    if (ready < owed.length) owed.splice(0, ready);
-    else while (owed.length > 0) owed.pop();
+    if (ready < posts.length) posts.splice(0, ready);
+    else while (posts.length > 0) posts.pop();
     this.socket.write(text, 'latin1');
   }
 
@@ -125,7 +137,7 @@ export class HttpConnection<T> extends Connection<T> {
         return turns.later(this.holder, this.#goOn);
       }
       if (this.#isLeaving) {
-        at += this.#toNode().read(bytes, at);
+        at += this.#readByNode(bytes, at);
         continue;
       }
       const post = parsePost(bytes, at, this);
@@ -134,7 +146,7 @@ export class HttpConnection<T> extends Connection<T> {
       if (post === 'not plain') this.#isLeaving = true;
       else {
         at += parsedBytes;
-        this.#owed.push(post);
+        this.#posts.push(post);
         handlers.request(this, post);
       }
     }
@@ -147,9 +159,9 @@ export class HttpConnection<T> extends Connection<T> {
 
   /** True if nothing may be read for now. */
   get #isFull(): boolean {
-    if (this.node !== undefined) return this.node.wanted === 0;
+    if (this.#passToNode !== undefined) return this.#wanted === 0;
     if (this.isRetiring || this.socket.writableNeedDrain) return true;
-    return this.#owed.length >= (this.hasOneAnswer || this.#isLeaving ? 1 : OWED_MAX);
+    return this.#posts.length >= (this.hasOneAnswer || this.#isLeaving ? 1 : OWED_MAX);
   }
 
   #pause(rest: Buffer): void {
@@ -168,35 +180,102 @@ export class HttpConnection<T> extends Connection<T> {
 
   #leave(): void {
     this.#isLeaving = true;
-    if (!this.#hasEnded) {
+    if (!this.socket.readableEnded) {
       this.#pause(this.#held);
       this.#held = NOTHING;
     }
     this.wake();
   }
 
-  #toNode(): NodePath<T> {
-    if (this.node !== undefined) return this.node;
-    this.socket.off('data', this.#onData);
-    this.node = new NodePath(this, this.host.adopt(this.socket));
-    this.socket.on('data', this.#onData);
-    return this.node;
-  }
-
   readonly #onEnd = (): void => {
-    this.#hasEnded = true;
     this.wake();
     // If a body after `Upgrade` is cut short, node:http reports no error and waits for the rest forever.
-    if (this.node?.unfinished !== undefined) this.node.faulty('malformed');
+    if (this.#unfinished !== undefined) this.faulty('malformed');
   };
 
   /** The client has ended its side, and all answers are written. */
   #end(): void {
     if (this.#held.length === 0) return this.finish();
     // Nothing can be put back into a stream that has ended. The rest is less than one request.
-    this.#toNode().pass(this.#held);
+    this.#toNode()(this.#held);
     this.#held = NOTHING;
     // Node's listener for the end has missed it.
     this.socket.emit('end');
+  }
+
+  #toNode(): (bytes: Buffer) => void {
+    if (this.#passToNode !== undefined) return this.#passToNode;
+    const { socket } = this;
+    socket.off('data', this.#onData);
+    this.#passToNode = this.host.adopt(socket);
+    socket.on('data', this.#onData);
+    // Node calls this after its last answer, and would reset the connection of a client that is still sending.
+    socket.destroySoon = () => this.finish();
+    return this.#passToNode;
+  }
+
+  /** The number of bytes that node:http may read next; 0 while it must wait. */
+  get #wanted(): number {
+    if (this.isClosing || this.isGone || this.fault !== undefined) return 0;
+    if (this.#unfinished !== undefined) return this.#unfinished.wanted;
+    return this.isRetiring || this.owesAnswer || this.socket.writableNeedDrain ? 0 : HEAD_SLICE_BYTES;
+  }
+
+  /** Passes the slice that begins at `from` to node:http. Returns its length. */
+  #readByNode(bytes: Buffer, from: number): number {
+    const pass = this.#toNode();
+    const [latest, unfinished] = [this.#latest, this.#unfinished];
+    const slice = bytes.subarray(from, from + this.#wanted);
+    pass(slice);
+    // Empty lines do not begin a request.
+    if (unfinished === undefined && this.#latest === latest)
+      this.#isInHead ||= slice.some((byte) => byte !== 0x0d && byte !== 0x0a);
+    return slice.length;
+  }
+
+  /** Called if node:http has read the head of a request. */
+  requested(message: IncomingMessage, response: ServerResponse, expectsContinue: boolean): void {
+    if (this.isClosing) return;
+    const request = new NodeRequest(this, message, response, expectsContinue);
+    this.#latest = request;
+    this.#isInHead = false;
+    response.once('close', () => {
+      this.#requests.shift();
+      this.guard(() => this.#handleNext());
+    });
+    if (this.#requests.push(request) === 1) this.guard(() => this.#handleNext());
+  }
+
+  #handleNext(): void {
+    const [next] = this.#requests;
+    if (this.isClosing || this.isGone) return;
+    if (this.isRetiring) return this.finish();
+    if (next !== undefined) {
+      this.isRetiring = next.isLast;
+      this.host.handlers.request(this, next);
+    }
+    this.#settleFault();
+    this.wake();
+  }
+
+  /** Called if node:http cannot read the next bytes, or has waited too long for them. */
+  faulty(fault: ProtocolFault): void {
+    if (this.#passToNode === undefined) return; // A handshake failed.
+    this.fault ??= fault;
+    this.guard(() => this.#settleFault());
+  }
+
+  /** Answers a fault after all earlier requests. */
+  #settleFault(): void {
+    const { fault, socket, host } = this;
+    const unfinished = this.#unfinished;
+    if (fault === undefined || this.isClosing || this.isGone) return;
+    // A request whose body ends early gets no answer. Another one gets one from its handler.
+    const isCut = unfinished !== undefined && this.#requests[0] === unfinished && !unfinished.isAnswered;
+    if (isCut && !socket.readableEnded) unfinished.cut();
+    else if (this.owesAnswer && !isCut) return;
+    else if (unfinished !== undefined || (fault === 'timeout' && this.#latest === undefined && !this.#isInHead))
+      this.finish();
+    else this.finish(host.handlers.protocolFault(fault, this));
   }
 }

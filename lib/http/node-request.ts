@@ -1,11 +1,124 @@
-// The head of a request that node:http has read.
-import type { IncomingMessage } from 'node:http';
-import type { HeaderField, RequestDefect, RequestHead } from './request.ts';
+// A request that node:http has read: its head, its body, and its answer, which node:http writes.
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Connection } from './connection.ts';
+import type { HeaderField, HttpRequest, ProtocolFault, Received, RequestDefect, RequestHead } from './request.ts';
+import { bytesOf, respond, type Answer } from './respond.ts';
 
 /** Maximum number of header fields. */
 export const FIELDS_MAX = 100;
+/** Slice of a body whose end is unknown. node:http needs 2 µs for each of its chunks. */
+const SLICE_BYTES = 1_024;
+/** A chunked body may have this many pieces of less than 16 bytes on average. Some were cut by the slices. */
+const [PIECES_MAX, PIECE_BYTES_MIN] = [1_024, 15.5];
+/**
+ * A connection with a longer unread rest of a body closes after the answer; a shorter rest is read and discarded. A
+ * client whose body is refused for its length may not send it, so that connection always closes.
+ */
+const REST_BYTES_MAX = 65_536;
 
-export function headOf(message: IncomingMessage): RequestHead {
+export class NodeRequest<T> implements HttpRequest {
+  readonly head: RequestHead;
+  readonly message: IncomingMessage;
+  body = undefined;
+  isAnswered = false;
+  /** True if the connection closes after the answer, whatever that is. */
+  isLast: boolean;
+  /** Length of the answer that is being written. */
+  answerBytes = 0;
+  readonly #connection: Connection<T>;
+  readonly #response: ServerResponse;
+  /** True if the client waits for 100 (Continue). */
+  #expectsContinue: boolean;
+  /** Set while the body is being read. */
+  #done: ((body: Received) => void) | undefined;
+  #bytes = 0;
+
+  constructor(connection: Connection<T>, message: IncomingMessage, response: ServerResponse, expectsContinue: boolean) {
+    this.#connection = connection;
+    this.message = message;
+    this.#response = response;
+    this.#expectsContinue = expectsContinue;
+    this.head = headOf(message);
+    // Another protocol may follow an Upgrade (RFC 9110, section 7.8). HTTP/1.0 has no Transfer-Encoding, so a proxy
+    // may have found the end of the body elsewhere (RFC 9112, section 6.1).
+    const { headers, httpVersionMinor } = message;
+    const oddEnd = httpVersionMinor === 0 && headers['transfer-encoding'] !== undefined;
+    this.isLast = this.head.defect !== undefined || headers.upgrade !== undefined || oddEnd;
+  }
+
+  /** The number of bytes to read or discard next, so that little after the body is read. */
+  get wanted(): number {
+    if (this.#done !== undefined && this.head.contentLength !== undefined) return this.head.contentLength - this.#bytes;
+    return this.#done !== undefined || this.isAnswered ? SLICE_BYTES : 0;
+  }
+
+  receive(bytesMax: number, grows: (bytes: number) => void): Promise<Received> {
+    if (this.#expectsContinue) this.#response.writeContinue();
+    this.#expectsContinue = false;
+    const { contentLength } = this.head;
+    const { promise, resolve } = Promise.withResolvers<Received>();
+    // Pieces are copied as they arrive, so that a body is not held twice.
+    let body = Buffer.allocUnsafeSlow(contentLength ?? SLICE_BYTES);
+    let pieces = 0;
+    this.#done = (received) => {
+      this.#done = undefined;
+      body = Buffer.alloc(0);
+      resolve(received);
+    };
+    this.message.on('data', (piece: Buffer) => {
+      if (this.#done === undefined) return;
+      const bytes = this.#bytes + piece.length;
+      if (bytes > bytesMax) return this.#done('too large');
+      pieces += 1;
+      if (contentLength === undefined) {
+        const isTiny = pieces > PIECES_MAX && bytes < PIECE_BYTES_MIN * pieces;
+        this.isLast ||= isTiny;
+        if (isTiny) return this.#done('tinyChunks');
+        grows(piece.length);
+        if (bytes > body.length) body = Buffer.concat([body], Math.min(2 * bytes, bytesMax));
+      }
+      piece.copy(body, this.#bytes);
+      this.#bytes = bytes;
+    });
+    this.message.on('end', () => this.#done?.(body.subarray(0, this.#bytes)));
+    this.message.on('close', () => this.#done?.(undefined));
+    this.cut();
+    this.#connection.wake();
+    return promise;
+  }
+
+  get fault(): ProtocolFault | undefined {
+    return this.message.complete ? undefined : this.#connection.fault;
+  }
+  /** Ends the reading of a body whose rest is unreadable or late. */
+  cut(): void {
+    if (this.fault !== undefined) this.#done?.(this.fault);
+  }
+
+  respond(requestId: string, answer: Answer, close: boolean): void {
+    const { message, head } = this;
+    const [response, connection] = [this.#response, this.#connection];
+    if (this.isAnswered || response.destroyed) return;
+    this.isAnswered = true;
+    this.#done?.(undefined);
+    const rest = head.contentLength ?? (message.headers['transfer-encoding'] ? Infinity : 0);
+    const isLong = connection.fault !== undefined || rest > (answer.status === 413 ? 0 : REST_BYTES_MAX);
+    // If the client was not told to continue, it may send the body or not, so the next request cannot be found.
+    this.isLast ||= close || this.#expectsContinue || (isLong && !message.complete) || connection.closesAfter(this);
+    connection.isRetiring ||= this.isLast;
+    if (this.isLast) response.shouldKeepAlive = false;
+    this.answerBytes = bytesOf(answer.body);
+    respond(response, requestId, answer);
+    connection.wake();
+  }
+}
+
+export function faultOf({ code }: NodeJS.ErrnoException): ProtocolFault {
+  if (code === 'ERR_HTTP_REQUEST_TIMEOUT') return 'timeout';
+  return code === 'HPE_HEADER_OVERFLOW' ? 'headersTooLarge' : 'malformed';
+}
+
+function headOf(message: IncomingMessage): RequestHead {
   const { method = '', url = '', headers, headersDistinct } = message;
   const length = headers['content-length'];
   const requestIds = headersDistinct['x-request-id'];

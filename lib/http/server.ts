@@ -13,12 +13,14 @@ import { createServer as createHttpServer, type IncomingMessage, type ServerResp
 import { createServer as createHttpsServer, type Server as HttpsServer } from 'node:https';
 import { Server as TcpServer, type AddressInfo, type Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
-import type { SecureContextOptions } from 'node:tls';
-import type { ClockAndRandom } from '../process/clock.ts';
-import { Arrivals } from './arrivals.ts';
-import type { Connection, ServerHandlers, ServerLimits } from './connection.ts';
-import { SLICE_COST } from './fast-path.ts';
-import { faultOf, type NodePath } from './node-path.ts';
+import type { SecureContextOptions, TLSSocket } from 'node:tls';
+import type { ClockAndRandom, Timer } from '../process/clock.ts';
+import { handshakeReason } from './connection-failure.ts';
+import { overBudget, overLimit, victimOf } from './connection-room.ts';
+import type { Connection, Host, ServerHandlers, ServerLimits } from './connection.ts';
+import { HttpConnection, SLICE_COST } from './fast-path.ts';
+import { faultOf } from './node-request.ts';
+import { takeProxyHeader } from './proxy-header.ts';
 import { headTail } from './respond.ts';
 import { Turns } from './turns.ts';
 
@@ -26,6 +28,19 @@ import { Turns } from './turns.ts';
 const BACKLOG = 4_096;
 const NODE_CHECK_INTERVAL_MS = 1_000;
 const REQUESTS_A_TURN = 192;
+/** Time limit for a balancer's header, long enough for a retransmission (doc/proxy-protocol.txt, section 2). */
+const PROXY_HEADER_TIMEOUT_MS = 5_000;
+// Fact: a handshake takes 1 to 2 ms of CPU time, and node accepts one connection in each turn of the event loop. So
+// handshakes that begin while the kernel's queue is full delay every connection at its end: 2,300 handshakes delayed a
+// new connection by 4.3 s. Choice: a few handshakes begin in a turn, and one in 10 ms while connections arrive.
+// Effect: a connection waits for the acceptance of those before it, 0.1 ms each, and for a few handshakes
+// (test/http/server-arrivals.test.ts). Behind others of its own address, it may wait for theirs: before its handshake,
+// nothing shows whose connection it is.
+const HANDSHAKES_A_TURN = 4;
+const HANDSHAKE_INTERVAL_MS = 10;
+// Fact: a timer for each connection, reset by each request, costs more than the rest of a request's bookkeeping.
+// Choice: while there are connections, all are checked ten times a second, so time limits are only that precise.
+const CHECK_INTERVAL_MS = 100;
 
 /**
  * Every TLS context needs these options, because `setSecureContext` forgets options that are not passed to it.
@@ -38,10 +53,24 @@ const TLS_OPTIONS = {
   ciphers: 'ECDHE+AESGCM+AES128:ECDHE+AESGCM:ECDHE+CHACHA20',
 } as const;
 
+/** The addresses and ports on both ends, which are the same for a TLS connection and the TCP connection below it. */
+const endsOf = ({ remoteAddress, remotePort, localAddress, localPort }: Socket): string =>
+  `${remoteAddress} ${remotePort} ${localAddress} ${localPort}`;
+
 export class HttpServer<T> {
   readonly #server: HttpsServer;
-  readonly #arrivals: Arrivals<T>;
   readonly #system: ClockAndRandom;
+  readonly #host: Host<T>;
+  /** `undefined` in plain HTTP. */
+  readonly #beginHandshake: ((tcp: Socket) => void) | undefined;
+  /** All connections, the oldest first, by their ends. */
+  readonly #byEnds = new Map<string, HttpConnection<T>>();
+  readonly #handshakes: Turns;
+  #checks: Timer | undefined;
+  /** When the server began to stop. */
+  #drainsSinceMs = Infinity;
+  #hasArrived = false;
+  #handshakesMs = 0;
 
   /** `tls` is `undefined` for plain HTTP. */
   constructor(
@@ -51,45 +80,43 @@ export class HttpServer<T> {
     system: ClockAndRandom,
   ) {
     const { clock } = system;
-    this.#system = system;
     const server = createServer(tls, limits);
-    this.#server = server;
     const accept = takeListener<Socket>(server, 'connection');
     // Node's own listener for connections on which requests may arrive.
     const adopt = tls === undefined ? accept : takeListener<Socket>(server, 'secureConnection');
+    this.#system = system;
+    this.#server = server;
+    this.#beginHandshake = tls && accept;
     const keepAlive = `Connection: keep-alive\r\nKeep-Alive: timeout=${Math.floor(limits.idleTimeoutMs / 1000)}`;
-    const host = {
+    this.#host = {
       clock,
       turns: new Turns(clock, () => REQUESTS_A_TURN, SLICE_COST),
       keepAliveTail: headTail(keepAlive),
       limits,
       handlers,
-      hasFastPath: limits.httpReader === 'own',
-      adopt: (socket: Socket) => {
+      adopt: (socket) => {
         adopt(socket);
         return takeListener<Buffer>(socket, 'data');
       },
     };
-    this.#arrivals = new Arrivals(host, tls && accept);
-    server.on('connection', (tcp: Socket) => this.#arrivals.arrive(tcp));
-    server.on('secureConnection', (socket) => this.#arrivals.secured(socket));
-    server.on('tlsClientError', (error, socket) => this.#arrivals.notSecured(socket, error));
-
-    const nodePathOf = (socket: Duplex): NodePath<T> | undefined => this.#arrivals.of(socket as Socket)?.node;
+    this.#handshakes = new Turns(clock, () => this.#handshakesNow(), 1);
+    server.on('connection', (tcp: Socket) => this.#arrive(tcp));
+    server.on('secureConnection', (socket) => this.#secured(socket));
+    server.on('tlsClientError', (error, socket) => this.#notSecured(socket, error));
     // Without these listeners, node would answer on its own, without a problem body and without X-Request-Id.
     for (const event of ['request', 'checkContinue', 'checkExpectation'])
       server.on(event, (message: IncomingMessage, response: ServerResponse) =>
-        nodePathOf(message.socket)?.requested(message, response, event === 'checkContinue'),
+        this.#of(message.socket)?.requested(message, response, event === 'checkContinue'),
       );
-    server.on('connect', (_message, socket) => nodePathOf(socket)?.faulty('connect'));
-    server.on('clientError', (error, socket) => nodePathOf(socket)?.faulty(faultOf(error)));
+    server.on('connect', (_message, socket) => this.#of(socket)?.faulty('connect'));
+    server.on('clientError', (error, socket) => this.#of(socket)?.faulty(faultOf(error)));
     // Without this listener, node destroys connections that are idle between requests. `Connection.check` closes them.
     server.on('timeout', () => undefined);
   }
 
   /** The connections on which requests may arrive. */
   get connections(): Connection<T>[] {
-    return this.#arrivals.all.filter(({ isOpen }) => isOpen);
+    return this.#all.filter(({ isOpen }) => isOpen);
   }
 
   /** With `reusePort`, several processes may share a port. Rejects with the system's error. */
@@ -110,13 +137,118 @@ export class HttpServer<T> {
 
   /** Stops listening, closes idle connections, and resolves when all connections are closed. */
   async drain(): Promise<void> {
-    this.#arrivals.drainsSinceMs = this.#system.clock.ms();
+    this.#drainsSinceMs = this.#host.clock.ms();
     // The method of node:http would also destroy idle connections, even if a request is on its way.
     await new Promise<void>((resolve) => TcpServer.prototype.close.call(this.#server, () => resolve()));
   }
 
   destroy(): void {
-    for (const { socket } of this.#arrivals.all) socket.destroy();
+    for (const { socket } of this.#all) socket.destroy();
+  }
+
+  #of(socket: Duplex): HttpConnection<T> | undefined {
+    return this.#byEnds.get(endsOf(socket as Socket));
+  }
+
+  /** The connections that are not being destroyed, the oldest first. */
+  get #all(): HttpConnection<T>[] {
+    return [...this.#byEnds.values()].filter(({ isGone, tcp }) => !isGone && !tcp.destroyed);
+  }
+
+  #check(): void {
+    const { clock, limits } = this.#host;
+    const nowMs = clock.ms();
+    if (this.#byEnds.size === 0) {
+      this.#checks?.close();
+      this.#checks = undefined;
+    }
+    for (const connection of this.#all) connection.guard(() => connection.check(nowMs, this.#drainsSinceMs));
+    const all = this.#all;
+    const over = overLimit(all, limits.connectionsPerAddressMax, nowMs);
+    for (const connection of [...over, ...overBudget(all, limits.held)]) connection.fail('limit');
+  }
+
+  #arrive(tcp: Socket): void {
+    const { clock, limits, handlers } = this.#host;
+    const { remoteAddress: address } = tcp;
+    if (address === undefined) return void tcp.destroy();
+    if (limits.proxyFrom?.check(address, tcp.remoteFamily === 'IPv6' ? 'ipv6' : 'ipv4') === false) {
+      handlers.connectionFailure('proxy_source', address);
+      return void tcp.destroy();
+    }
+    const connection = new HttpConnection(tcp, address, this.#host);
+    const ends = endsOf(tcp);
+    this.#byEnds.set(ends, connection);
+    // At the end of a turn, because a request may arrive in this one.
+    this.#checks ??= clock.every(CHECK_INTERVAL_MS, () => clock.turnEnd(() => this.#check()));
+    tcp.once('close', () => {
+      this.#byEnds.delete(ends);
+      const { failure, isOpen, phase } = connection;
+      // A balancer that closes before its header only checked that the port is open.
+      if (failure !== undefined || (!isOpen && phase !== 'header'))
+        handlers.connectionFailure(failure ?? 'reset', connection.address);
+    });
+    const all = this.#byEnds.size > limits.connectionsMax ? this.#all : [];
+    const isFull = all.length > limits.connectionsMax;
+    if (isFull) victimOf(all, connection, limits.connectionsMax).fail('limit');
+    this.#hasArrived ||= !isFull; // In a full room, handshakes must not wait: they could lose their places.
+    if (limits.proxyFrom === undefined) return this.#goOn(connection);
+    connection.enter('header', PROXY_HEADER_TIMEOUT_MS);
+    takeProxyHeader(tcp, (header) => {
+      if (header === undefined) return connection.fail('proxy_header');
+      connection.address = header.address ?? address;
+      connection.enter('hello', limits.handshakeTimeoutMs);
+      this.#goOn(connection);
+    });
+  }
+
+  /** A handshake begins once the client has sent its first bytes, in its address's turn. */
+  #goOn(connection: HttpConnection<T>): void {
+    const { tcp, address } = connection;
+    const beginHandshake = this.#beginHandshake;
+    if (tcp.destroyed) return;
+    if (beginHandshake === undefined) return connection.open(tcp);
+    const begin = (): boolean => {
+      if (tcp.destroyed) return false;
+      connection.enter('handshake');
+      tcp.removeAllListeners('readable');
+      beginHandshake(tcp);
+      return true;
+    };
+    let helloBytes = 0;
+    tcp.on('readable', () => {
+      // The client ended its side, perhaps while its handshake waited for a turn.
+      if (tcp.readableLength === helloBytes) return void tcp.destroy();
+      if (helloBytes === 0) this.#handshakes.later(address, begin);
+      helloBytes = tcp.readableLength;
+      connection.enter('turn');
+    });
+  }
+
+  #handshakesNow(): number {
+    const nowMs = this.#host.clock.ms();
+    const hasArrived = this.#hasArrived;
+    this.#hasArrived = false;
+    if (hasArrived && nowMs - this.#handshakesMs < HANDSHAKE_INTERVAL_MS) return 0;
+    this.#handshakesMs = nowMs;
+    return hasArrived ? 1 : HANDSHAKES_A_TURN;
+  }
+
+  #secured(socket: TLSSocket): void {
+    const connection = this.#of(socket);
+    if (connection?.phase !== 'handshake') return void socket.destroy();
+    socket.allowHalfOpen = true; // Not earlier: a handshake must fail if the client ends its side.
+    connection.open(socket);
+  }
+
+  #notSecured(socket: TLSSocket, error: NodeJS.ErrnoException): void {
+    const connection = this.#of(socket);
+    if (connection === undefined) return void socket.destroy();
+    connection.failure ??= handshakeReason(error);
+    // TLS has not begun, so the answer is plain text. It is sent before the connection closes.
+    if (error.code === 'ERR_SSL_HTTP_REQUEST')
+      connection.tcp.end(this.#host.handlers.plainHttp(), 'latin1', () => connection.tcp.destroy());
+    else socket.destroy();
   }
 }
 

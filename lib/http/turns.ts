@@ -1,15 +1,10 @@
 // Shares the turns of the event loop among the holders of connections.
 //
 // Fact: one read of a socket may contain hundreds of requests, and 100 such connections blocked the event loop for
-// seconds. Choice: work above a turn's budget waits in one queue for each holder, and the queues take turns. The oldest
-// and the newest entry of a queue alternate, so that a new connection need not wait for thousands of others.
+// seconds. Choice: work above a turn's budget waits in one queue for each holder, and the queues take turns. Turns for
+// the oldest and for the newest entries alternate, so that a new connection need not wait for thousands of others.
 // Effect: one holder's work delays another's by about a turn (test/http/turns.test.ts).
 import type { Clock } from '../process/clock.ts';
-
-interface Queue {
-  readonly calls: (() => unknown)[];
-  isForNewest: boolean;
-}
 
 export class Turns {
   readonly #clock: Clock;
@@ -19,7 +14,8 @@ export class Turns {
   #isScheduled = false;
   #ending: (() => void)[] = [];
   /** Invariant: no queue is empty. */
-  readonly #waiting = new Map<string, Queue>();
+  readonly #waiting = new Map<string, (() => unknown)[]>();
+  #isForNewest = false;
 
   /** `budget` returns the budget of the next turn. Each call that was queued costs `queuedCost`. */
   constructor(clock: Clock, budget: () => number, queuedCost: number) {
@@ -45,9 +41,9 @@ export class Turns {
 
   /** Calls `run` at the end of this turn or of a later one. A call that returns false costs nothing. */
   later(holder: string, run: () => unknown): void {
-    const queue = this.#waiting.get(holder) ?? { calls: [], isForNewest: false };
-    queue.calls.push(run);
-    this.#waiting.set(holder, queue);
+    const queue = this.#waiting.get(holder);
+    if (queue === undefined) this.#waiting.set(holder, [run]);
+    else queue.push(run);
     this.#schedule();
   }
 
@@ -59,7 +55,8 @@ export class Turns {
 
   readonly #end = (): void => {
     this.#isScheduled = false;
-    this.#left = this.#budget();
+    const budget = this.#budget();
+    this.#left = budget;
     const ending = this.#ending;
     this.#ending = [];
     for (const run of ending) run();
@@ -67,12 +64,11 @@ export class Turns {
     for (const [holder, queue] of this.#waiting) {
       if (this.#left <= 0) break;
       this.#waiting.delete(holder);
-      const run = queue.isForNewest ? queue.calls.pop() : queue.calls.shift();
-      if (queue.calls.length > 0) this.#waiting.set(holder, queue);
-      if (run?.() === false) continue;
-      this.#left -= this.#queuedCost;
-      queue.isForNewest = !queue.isForNewest;
+      const run = this.#isForNewest ? queue.pop() : queue.shift();
+      if (queue.length > 0) this.#waiting.set(holder, queue);
+      if (run?.() !== false) this.#left -= this.#queuedCost;
     }
+    if (this.#left < budget) this.#isForNewest = !this.#isForNewest;
     if (this.#waiting.size > 0) this.#schedule();
   };
 }

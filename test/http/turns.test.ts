@@ -12,8 +12,8 @@ describe('a turn', () => {
     const called: string[] = [];
     for (const name of ['a1', 'a2', 'a3', 'a4', 'b1']) turns.later(name.charAt(0), () => called.push(name));
     await turn();
-    assert.deepEqual(called, ['a1', 'b1', 'a4']);
+    assert.deepEqual(called, ['a1', 'b1', 'a2']);
     await turn();
-    assert.deepEqual(called, ['a1', 'b1', 'a4', 'a2', 'a3']);
+    assert.deepEqual(called, ['a1', 'b1', 'a2', 'a4', 'a3']);
   });
 });
