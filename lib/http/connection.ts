@@ -122,8 +122,6 @@ export abstract class Connection<T> {
   protected abstract get owesAnswer(): boolean;
   /** True if part of a request has arrived. */
   abstract get isArriving(): boolean;
-  /** Bytes that are held outside of the socket's streams. */
-  protected abstract get heldOutside(): number;
   /** True if the connection closes after the answer to `request`. */
   abstract closesAfter(request: HttpRequest): boolean;
   /** Called at the end of a turn in which the connection was woken. */
@@ -192,7 +190,7 @@ export abstract class Connection<T> {
       const records = (tcpBytes - this.#seen.tcpBytes - bytes) / RECORD_BYTES;
       this.#seen = { bytes: bytesRead, tcpBytes, memoryPerByte: 1 + PIECE_BYTES * Math.min(1, records / bytes) };
     }
-    return this.heldOutside + readableLength * this.#seen.memoryPerByte + writableLength;
+    return readableLength * this.#seen.memoryPerByte + writableLength;
   }
 
   /** Calls `flush` at the end of this turn. */

@@ -64,8 +64,9 @@ export class HttpConnection<T> extends Connection<T> {
   get #unfinished(): NodeRequest<T> | undefined {
     return this.#latest?.message.complete === false ? this.#latest : undefined;
   }
-  protected override get heldOutside(): number {
-    return this.#held.length + ANSWER_BYTES * this.#posts.length + (this.#requests[0]?.answerBytes ?? 0);
+  override heldBytes(): number {
+    const answerBytes = ANSWER_BYTES * this.#posts.length + (this.#requests[0]?.answerBytes ?? 0);
+    return super.heldBytes() + this.#held.length + answerBytes;
   }
 
   override closesAfter(request: HttpRequest): boolean {
@@ -96,7 +97,7 @@ export class HttpConnection<T> extends Connection<T> {
     if (this.isClosing || socket.writableNeedDrain) return;
     if (!this.owesAnswer && this.isRetiring) return this.finish();
     if (socket.readableEnded && this.#passToNode === undefined && this.#posts.length === 0) return this.#end();
-    if (!this.#isQueued && !this.#isFull) socket.resume();
+    if (!this.#isQueued && this.#wanted > 0) socket.resume();
   }
 
   // Fact: under overload, many requests of one connection arrive in one turn, and most of the cost of a refusal is the
@@ -130,7 +131,7 @@ export class HttpConnection<T> extends Connection<T> {
     const { turns, handlers } = this.host;
     this.#held = NOTHING;
     for (let at = 0; at < bytes.length && !this.isClosing;) {
-      if (this.#isFull) return this.#pause(bytes.subarray(at));
+      if (this.#wanted === 0) return this.#pause(bytes.subarray(at));
       if (!turns.take(this.#isLeaving ? SLICE_COST : 1) && at > 0) {
         this.#pause(bytes.subarray(at));
         this.#isQueued = true;
@@ -157,11 +158,13 @@ export class HttpConnection<T> extends Connection<T> {
     this.wake();
   };
 
-  /** True if nothing may be read for now. */
-  get #isFull(): boolean {
-    if (this.#passToNode !== undefined) return this.#wanted === 0;
-    if (this.isRetiring || this.socket.writableNeedDrain) return true;
-    return this.#posts.length >= (this.hasOneAnswer || this.#isLeaving ? 1 : OWED_MAX);
+  /** The number of bytes that may be read next; 0 while the rest must wait. */
+  get #wanted(): number {
+    if (this.isClosing || this.isGone || this.fault !== undefined) return 0;
+    if (this.#unfinished !== undefined) return this.#unfinished.wanted;
+    if (this.isRetiring || this.socket.writableNeedDrain) return 0;
+    if (this.#isLeaving) return this.owesAnswer ? 0 : HEAD_SLICE_BYTES;
+    return this.#posts.length < (this.hasOneAnswer ? 1 : OWED_MAX) ? PLAIN_BYTES_MAX : 0;
   }
 
   #pause(rest: Buffer): void {
@@ -212,13 +215,6 @@ export class HttpConnection<T> extends Connection<T> {
     // Node calls this after its last answer, and would reset the connection of a client that is still sending.
     socket.destroySoon = () => this.finish();
     return this.#passToNode;
-  }
-
-  /** The number of bytes that node:http may read next; 0 while it must wait. */
-  get #wanted(): number {
-    if (this.isClosing || this.isGone || this.fault !== undefined) return 0;
-    if (this.#unfinished !== undefined) return this.#unfinished.wanted;
-    return this.isRetiring || this.owesAnswer || this.socket.writableNeedDrain ? 0 : HEAD_SLICE_BYTES;
   }
 
   /** Passes the slice that begins at `from` to node:http. Returns its length. */
