@@ -44,7 +44,6 @@ export class Authority {
   #isReplacing = false;
   /** Incremented when verdicts are dropped. */
   #generation = 0;
-
   readonly #spellings = new Map<string, string>();
 
   constructor(options: AuthorityOptions) {
@@ -139,9 +138,9 @@ export class Authority {
       if ('kind' in identity) return keep(identity);
       const { audience, verifier, tokenRequired = false, grants } = this.#options;
       const producer = this.#firstSpelling(identity.producer);
-      const hasAudience =
-        identity.uris.some((uri) => isSameProducer(uri, audienceUri(audience))) || grants?.(producer) === true;
-      if (hasAudience && !tokenRequired) return keep({ kind: 'producer', producer, untilMs });
+      const isInCertificate = identity.uris.some((uri) => isSameProducer(uri, audienceUri(audience)));
+      if (!tokenRequired && (isInCertificate || grants?.(producer) === true))
+        return keep({ kind: 'producer', producer, untilMs });
       if (verifier === undefined) return keep(audienceMissing(producer, audience, untilMs));
       return verifier.verify(authorization, { ...identity, producer }, now).then((verdict) => keep(verdict, true));
     };

@@ -36,8 +36,7 @@ export class ClientTrust {
     this.#lists = lists;
     const ca = authorities.map((one) => this.#copyOf(one));
     const crl = lists.map(({ der, authority }) => listCopy(der, trialKey(authority)));
-    const trusting = { cert, key, ca, ...(crl.length > 0 && { crl }) };
-    this.#server = tls.createServer({ ...trusting, requestCert: true, rejectUnauthorized: false });
+    this.#server = tls.createServer({ cert, key, ca, crl, requestCert: true, rejectUnauthorized: false });
     const dates = authorities.flatMap(({ validFromDate, validToDate }) => [validFromDate, validToDate]);
     this.#changesMs = [...dates.map(Number), ...lists.map(({ nextUpdateMs }) => nextUpdateMs)];
   }
@@ -129,8 +128,8 @@ async function handshake(server: tls.Server, options: tls.ConnectionOptions) {
   const [near, far] = duplexPair();
   const { promise: secured, resolve, reject } = Promise.withResolvers<tls.TLSSocket>();
   server.once('secureConnection', resolve).once('tlsClientError', reject);
-  const checkServerIdentity = (): undefined => undefined;
-  const socket = tls.connect({ ...options, socket: near, rejectUnauthorized: false, checkServerIdentity });
+  const ignored = { rejectUnauthorized: false, checkServerIdentity: () => undefined };
+  const socket = tls.connect({ ...options, ...ignored, socket: near });
   // The client may fail first, and then the server waits.
   socket.on('error', reject).once('close', () => reject(new Error('the connection closed')));
   server.emit('connection', far);

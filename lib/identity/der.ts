@@ -9,15 +9,7 @@ export interface Element {
   readonly raw: Buffer;
 }
 
-export const TAG = Object.freeze({
-  boolean: 0x01,
-  integer: 0x02,
-  bits: 0x03,
-  octets: 0x04,
-  utcTime: 0x17,
-  time: 0x18,
-  sequence: 0x30,
-});
+export const TAG = { boolean: 1, integer: 2, bits: 3, octets: 4, utcTime: 0x17, time: 0x18, sequence: 0x30 } as const;
 
 /** Parses consecutive DER elements. Throws a RangeError if the last one is incomplete. */
 export function elements(der: Buffer): Element[] {

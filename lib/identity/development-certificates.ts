@@ -16,8 +16,6 @@ const WEEK_MS = 7 * 24 * 60 * 60 * 1000;
 /** Creating the files takes less than a second, unless openssl is installed first. */
 const LOCK_MS_MAX = 60_000;
 
-type DevelopmentCertificates = ReturnType<typeof filesIn>;
-
 const filesIn = (folder: string) => ({
   clientCa: join(folder, 'ca.pem'),
   cert: join(folder, 'server.pem'),
@@ -30,11 +28,7 @@ const filesIn = (folder: string) => ({
  * Returns the paths of the certificates, after creating them if necessary. `audienceUri` becomes a URI name in the
  * producer's certificate. Rejects if the folder cannot be written.
  */
-export async function developmentCertificates(
-  stateDir: string,
-  audienceUri: string,
-  nowMs: number,
-): Promise<DevelopmentCertificates> {
+export async function developmentCertificates(stateDir: string, audienceUri: string, nowMs: number) {
   const folder = join(stateDir, 'tls');
   const files = filesIn(folder);
   if (isUsable(files, audienceUri, nowMs)) return files;
@@ -59,16 +53,15 @@ export async function developmentCertificates(
   }
 }
 
-function isUsable(files: DevelopmentCertificates, audienceUri: string, nowMs: number): boolean {
+function isUsable(files: ReturnType<typeof filesIn>, audienceUri: string, nowMs: number): boolean {
   try {
+    for (const key of [files.key, files.producerKey]) readFileSync(key);
     const [ca, cert, producer] = [files.clientCa, files.cert, files.producerCert].map(
       (path) => new X509Certificate(readFileSync(path)),
     ) as [X509Certificate, X509Certificate, X509Certificate];
-    for (const key of [files.key, files.producerKey]) readFileSync(key);
-    return (
-      [ca, cert, producer].every((one) => Date.parse(one.validTo) > nowMs + WEEK_MS && one.verify(ca.publicKey)) &&
-      alternativeNames(producer).URI.includes(audienceUri)
-    );
+    const isGood = (one: X509Certificate): boolean =>
+      one.validToDate.getTime() > nowMs + WEEK_MS && one.verify(ca.publicKey);
+    return [ca, cert, producer].every(isGood) && alternativeNames(producer).URI.includes(audienceUri);
   } catch {
     return false;
   }

@@ -10,14 +10,11 @@ const AUDIENCE_PREFIX = 'urn:ingest:aud:';
  * `untilMs` is the Unix time at which the verdict expires. `detail` is sent to the producer. `tokenKeyUnknown`: the key
  * that signed the token may have been published a moment ago. `unknown`: a key server does not answer.
  */
-export type Verdict =
-  | { readonly kind: 'producer'; readonly producer: string; readonly untilMs: number }
-  | { readonly kind: 'audienceMissing'; readonly producer: string; readonly detail: string; readonly untilMs: number }
-  | {
-      readonly kind: 'unauthenticated' | 'tokenKeyUnknown' | 'unknown';
-      readonly detail: string;
-      readonly untilMs: number;
-    };
+export type Verdict = { readonly untilMs: number } & (
+  | { readonly kind: 'producer'; readonly producer: string }
+  | { readonly kind: 'audienceMissing'; readonly producer: string; readonly detail: string }
+  | { readonly kind: 'unauthenticated' | 'tokenKeyUnknown' | 'unknown'; readonly detail: string }
+);
 
 export const producerOf = (verdict: Verdict): string | undefined =>
   'producer' in verdict ? verdict.producer : undefined;

@@ -60,10 +60,9 @@ export async function loadTlsMaterial(files: TlsFiles, nowMs: number): Promise<T
   for (const one of authorities.blocks) usable(files, 'clientCa', () => createSecureContext({ cert: one }));
   usable(files, crl === undefined ? 'clientCa' : 'clientCrl', () => createSecureContext(context));
   const later = own.certificates.find(({ validFromDate }) => validFromDate.getTime() > nowMs);
-  if (later !== undefined) {
-    const from = later.validFromDate.toISOString();
+  const from = later?.validFromDate.toISOString();
+  if (later !== undefined)
     throw refused(`${place(files, 'cert')}: the certificate of ${nameOf(later)} is valid only from ${from} on`);
-  }
   const listOf = (pem: string): RevocationList => readRevocationList(pem, authorities.certificates);
   const lists = usable(files, 'clientCrl', () => crl?.map(listOf) ?? []);
   const fault = await serverFault(context);
@@ -131,16 +130,11 @@ function usable<T>(files: TlsFiles, file: keyof TlsFiles, read: () => T): T {
   }
 }
 
-/** Describes OpenSSL's reason to refuse the certificates that one of the `authorities` signs. */
-function faultText(
-  files: TlsFiles,
-  authority: X509Certificate,
-  code: string,
-  authorities: readonly X509Certificate[],
-): string {
+/** Describes OpenSSL's reason to refuse the certificates that an authority signs, which is one of `all`. */
+function faultText(files: TlsFiles, authority: X509Certificate, code: string, all: readonly X509Certificate[]): string {
   const ofList = code.includes('CRL');
   const advice = ofList ? 'list needs an authorityKeyIdentifier' : 'authority needs a subjectKeyIdentifier';
-  const isShared = authorities.some(({ subject, raw }) => subject === authority.subject && raw !== authority.raw);
+  const isShared = all.some(({ subject, raw }) => subject === authority.subject && raw !== authority.raw);
   return (
     `${place(files, ofList ? 'clientCrl' : 'clientCa')}: OpenSSL refuses every producer of ${nameOf(authority)} ` +
     `(${code})${ofList ? ': every authority needs a current revocation list' : ''}` +

@@ -5,20 +5,7 @@
 // equals the SPIFFE ID in the certificate (JWT-SVID). Its `aud` must contain the audience.
 import { createPublicKey, hash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
-import {
-  createLocalJWKSet,
-  createRemoteJWKSet,
-  customFetch,
-  decodeProtectedHeader,
-  errors,
-  jwksCache,
-  jwtVerify,
-  type ExportedJWKSCache,
-  type JSONWebKeySet,
-  type JWTPayload,
-  type JWTVerifyGetKey as TokenKeys,
-  type JWK,
-} from 'jose';
+import * as jose from 'jose';
 import { audienceMissing, unauthenticated, type ClientIdentity, type Verdict } from './producer-identity.ts';
 import { messageOf } from '../process/message-of.ts';
 import { strictJson, textOf } from '../process/operator-file.ts';
@@ -42,7 +29,7 @@ const KEY_IDS_AGE_MS = 60_000;
 const KEY_IDS_MAX = 1_000;
 const BEARER = /^Bearer +([A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*) *$/i;
 
-export type { TokenKeys };
+export type TokenKeys = jose.JWTVerifyGetKey;
 
 export interface TokenVerifierOptions {
   /** The keys in a file (`tokenKeys`), or the https URL of a JWKS that is requested when the first token arrives. */
@@ -58,7 +45,7 @@ export class TokenVerifier {
   /** When each unknown key id was seen first. */
   readonly #unknown = new Map<string, number>();
   /** The latest keys from the URL, which arrived at the time `uat`. */
-  readonly #fetched: Partial<ExportedJWKSCache> = {};
+  readonly #fetched: Partial<jose.ExportedJWKSCache> = {};
   #changed: () => void = () => undefined;
 
   constructor(options: TokenVerifierOptions) {
@@ -87,7 +74,7 @@ export class TokenVerifier {
   async #verdict(authorization: string | undefined, identity: ClientIdentity, nowMs: number): Promise<Verdict> {
     const token = BEARER.exec(authorization ?? '')?.[1];
     if (token === undefined) return unauthenticated('a bearer token is required');
-    let payload: JWTPayload;
+    let payload: jose.JWTPayload;
     try {
       payload = await this.#payloadOf(token, nowMs).catch(async (cause: unknown) => {
         // A key without an id may have been replaced.
@@ -96,19 +83,19 @@ export class TokenVerifier {
         return this.#payloadOf(token, nowMs);
       });
     } catch (cause) {
-      return cause instanceof errors.JWKSNoMatchingKey ? this.#keyUnknown(token, nowMs) : failure(cause, nowMs);
+      return cause instanceof jose.errors.JWKSNoMatchingKey ? this.#keyUnknown(token, nowMs) : failure(cause, nowMs);
     }
     if (!isBound(payload, identity)) return unauthenticated('the token is not bound to the client certificate');
-    const untilMs = Math.min(identity.untilMs, ((payload.exp ?? 0) + LEEWAY_S) * 1000);
     const { producer } = identity;
     const { audience } = this.#options;
+    const untilMs = Math.min(identity.untilMs, ((payload.exp ?? 0) + LEEWAY_S) * 1000);
     const isMeant = [payload.aud].flat().includes(audience);
     return isMeant ? { kind: 'producer', producer, untilMs } : audienceMissing(producer, audience, untilMs);
   }
 
   /** The key may have been published a moment ago. Keys that arrived after its id was seen first decide. */
   #keyUnknown(token: string, nowMs: number): Verdict {
-    const { kid = '' } = decodeProtectedHeader(token);
+    const { kid = '' } = jose.decodeProtectedHeader(token);
     let sinceMs = this.#unknown.get(kid);
     if (sinceMs === undefined || nowMs - sinceMs > KEY_IDS_AGE_MS) {
       if (this.#unknown.size >= KEY_IDS_MAX) this.#unknown.clear();
@@ -121,7 +108,7 @@ export class TokenVerifier {
     return { kind: 'tokenKeyUnknown', detail: 'the key that signed the token is not known yet', untilMs };
   }
 
-  async #payloadOf(token: string, nowMs: number): Promise<JWTPayload> {
+  async #payloadOf(token: string, nowMs: number): Promise<jose.JWTPayload> {
     const options = {
       algorithms: ALGORITHMS,
       requiredClaims: ['exp', 'aud'],
@@ -130,34 +117,34 @@ export class TokenVerifier {
       ...(this.#options.issuer !== undefined && { issuer: this.#options.issuer }),
     };
     try {
-      return (await jwtVerify(token, this.#keys, options)).payload;
+      return (await jose.jwtVerify(token, this.#keys, options)).payload;
     } catch (cause) {
-      if (!(cause instanceof errors.JWKSMultipleMatchingKeys)) throw cause;
+      if (!(cause instanceof jose.errors.JWKSMultipleMatchingKeys)) throw cause;
       // Several keys may match if the token names none, for example during a rotation of keys without ids.
       for await (const key of cause) {
         try {
-          return (await jwtVerify(token, key, options)).payload;
+          return (await jose.jwtVerify(token, key, options)).payload;
         } catch (failed) {
           if (!isWrongKey(failed)) throw failed;
         }
       }
-      throw new errors.JWSSignatureVerificationFailed();
+      throw new jose.errors.JWSSignatureVerificationFailed();
     }
   }
 }
 
-const isWrongKey = (cause: unknown): boolean => cause instanceof errors.JWSSignatureVerificationFailed;
+const isWrongKey = (cause: unknown): boolean => cause instanceof jose.errors.JWSSignatureVerificationFailed;
 
 /** The codes of jose's errors for key servers. Other causes, such as a failed connection, have none of jose's codes. */
 const OF_KEYS = ['ERR_JOSE_GENERIC', 'ERR_JWKS_INVALID', 'ERR_JWKS_TIMEOUT'];
 
 function failure(cause: unknown, nowMs: number): Verdict {
-  if (cause instanceof errors.JWTExpired) return unauthenticated('the token has expired');
-  if (cause instanceof errors.JWTClaimValidationFailed) {
+  if (cause instanceof jose.errors.JWTExpired) return unauthenticated('the token has expired');
+  if (cause instanceof jose.errors.JWTClaimValidationFailed) {
     const { claim } = cause;
     return unauthenticated(`the token's claim ${claim} is not accepted`, claim === 'nbf' ? nowMs : undefined);
   }
-  if (cause instanceof errors.JOSEError && !OF_KEYS.includes(cause.code))
+  if (cause instanceof jose.errors.JOSEError && !OF_KEYS.includes(cause.code))
     return unauthenticated('the token is not valid');
   return { kind: 'unknown', detail: 'the token keys are unavailable', untilMs: nowMs + UNKNOWN_FOR_MS };
 }
@@ -171,14 +158,14 @@ function isBound({ cnf, sub }: Readonly<Record<string, unknown>>, { certificate,
 }
 
 /** Fetches keys from the URL, and again if a token names an unknown key. Unusable keys do not replace known ones. */
-function keysOfUrl(url: URL, fetched: Partial<ExportedJWKSCache>, onChange: () => void) {
+function keysOfUrl(url: URL, fetched: Partial<jose.ExportedJWKSCache>, onChange: () => void) {
   let latest: string | undefined;
-  return createRemoteJWKSet(url, {
+  return jose.createRemoteJWKSet(url, {
     timeoutDuration: KEY_SERVER_TIMEOUT_MS,
     cooldownDuration: 5_000,
     cacheMaxAge: KEYS_AGE_MS,
-    [jwksCache]: fetched as ExportedJWKSCache,
-    [customFetch]: async (address, options) => {
+    [jose.jwksCache]: fetched as jose.ExportedJWKSCache,
+    [jose.customFetch]: async (address, options) => {
       const response = await fetch(address, options);
       if (response.status !== 200) return response;
       const text = await response.text();
@@ -191,9 +178,9 @@ function keysOfUrl(url: URL, fetched: Partial<ExportedJWKSCache>, onChange: () =
 }
 
 /** Returns the keys of a set. Throws if it has none, or a private or symmetric one (RFC 7517, section 9.2). */
-function keysIn(text: string): JSONWebKeySet {
-  const set = strictJson(text) as JSONWebKeySet;
-  createLocalJWKSet(set);
+function keysIn(text: string): jose.JSONWebKeySet {
+  const set = strictJson(text) as jose.JSONWebKeySet;
+  jose.createLocalJWKSet(set);
   // An empty set is probably a file that is still being written.
   if (set.keys.length === 0) throw new Error('it has no keys');
   for (const key of set.keys)
@@ -204,7 +191,7 @@ function keysIn(text: string): JSONWebKeySet {
 }
 
 /** True if a token can be verified with the key. Throws if it is malformed. */
-function isUsable(key: JWK): boolean {
+function isUsable(key: jose.JWK): boolean {
   const { kty, crv = '', use = 'sig', alg = '', key_ops: operations = ['verify'] } = key;
   const isKnown = kty === 'RSA' || (kty === 'EC' && /^P-(256|384|521)$/.test(crv)) || crv === 'Ed25519';
   if (!isKnown || use !== 'sig' || !operations.includes('verify')) return false;
@@ -220,7 +207,7 @@ export async function tokenKeys(path: string): Promise<TokenKeys> {
   try {
     const set = keysIn(textOf(await readFile(path)));
     if (set.keys.filter(isUsable).length === 0) throw new Error('none of its keys can verify a token');
-    return createLocalJWKSet(set);
+    return jose.createLocalJWKSet(set);
   } catch (cause) {
     const expected = `INGEST_TOKEN_JWKS=${JSON.stringify(path)}: expected a JSON Web Key Set (RFC 7517)`;
     throw new StartFailure(EXIT.configuration, `${expected} (${messageOf(cause)})`);
