@@ -91,12 +91,20 @@ async function prepare(pool: pg.Pool, options: PostgresWarehouseOptions): Promis
   }
 }
 
+/** Ends a session that is read-only: it stays so after the default of the database has changed back. */
 async function probe(pool: pg.Pool): Promise<void> {
-  const { rows } = await pool.query<{ read_only: string; encoding: string }>(
-    `SELECT current_setting('transaction_read_only') AS read_only, current_setting('server_encoding') AS encoding`,
-  );
-  if (rows[0]?.encoding !== 'UTF8') throw wrongEncoding(rows[0]?.encoding);
-  if (rows[0].read_only !== 'off') throw new Error('the warehouse is read-only');
+  const client = await pool.connect();
+  let broken = true;
+  try {
+    const { rows } = await client.query<{ read_only: string; encoding: string }>(
+      `SELECT current_setting('transaction_read_only') AS read_only, current_setting('server_encoding') AS encoding`,
+    );
+    if (rows[0]?.encoding !== 'UTF8') throw wrongEncoding(rows[0]?.encoding);
+    if (rows[0].read_only !== 'off') throw new Error('the warehouse is read-only');
+    broken = false;
+  } finally {
+    client.release(broken);
+  }
 }
 
 const inOrder = (entries: readonly QuarantinedEntry[]): QuarantinedEntry[] =>

@@ -10,7 +10,7 @@ import { describeWarehouseAdmin } from '../contract/warehouse-admin.ts';
 import { createPostgresAdmin } from '../../lib/postgres/admin.ts';
 import { eventually } from '../support/scope.ts';
 import { SYSTEM } from '../support/system.ts';
-import { event, Postgres, withOptions } from '../support/postgres-suite.ts';
+import { event, Postgres } from '../support/postgres-suite.ts';
 
 const postgres = new Postgres();
 
@@ -217,10 +217,19 @@ describe('the PostgreSQL warehouse', () => {
     await warehouse.prepare();
   });
 
-  it('treats a read-only server as unavailable', async (t) => {
+  it('treats a read-only server as unavailable, and as available once new sessions may write', async (t) => {
     const { uri } = await postgres.prepared(t);
-    const reader = postgres.warehouse(t, withOptions(uri, '-c default_transaction_read_only=on'));
+    const database = new URL(uri).pathname.slice(1);
+    const setDefault = (mode: 'on' | 'off'): Promise<unknown> => {
+      const sql = `ALTER DATABASE ${database} SET default_transaction_read_only = ${mode}`;
+      return postgres.server.query(uri, `BEGIN READ WRITE; ${sql}; COMMIT`);
+    };
+    await setDefault('on');
+    const reader = postgres.warehouse(t, uri);
     await assert.rejects(reader.probe(), /read-only/);
     assert.deepEqual(await reader.find('one', 'shop'), { kind: 'unknown' });
+    await assert.rejects(reader.probe(), /read-only/);
+    await setDefault('off');
+    await reader.probe();
   });
 });
