@@ -21,6 +21,8 @@ export interface ClientContext {
   judged: { readonly byToken: boolean; readonly token: string | undefined; readonly verdict: Verdict } | undefined;
 }
 
+type Client = Connection<ClientContext>;
+
 export interface AuthorityOptions {
   readonly clock: Clock;
   readonly audience: string;
@@ -58,7 +60,7 @@ export class Authority {
   });
 
   /** Returns a promise if no earlier verdict applies, and OpenSSL or the token (`authorization`) must be asked. */
-  judge(connection: Connection<ClientContext>, authorization: string | undefined): Verdict | Promise<Verdict> {
+  judge(connection: Client, authorization: string | undefined): Verdict | Promise<Verdict> {
     const now = this.#options.clock.epochMs();
     const { judged } = connection.context;
     if (judged !== undefined && now < judged.verdict.untilMs)
@@ -73,20 +75,16 @@ export class Authority {
    * Fact: OpenSSL's verdict takes about 3 ms for each different certificate. Choice: listed certificates are judged
    * first. Effect: a revoked producer's connections close immediately, even if all of 2,000 verdicts take seconds.
    */
-  async replaceTrust(
-    trust: ClientTrust,
-    connections: () => readonly Connection<ClientContext>[],
-  ): Promise<readonly Connection<ClientContext>[]> {
+  async replaceTrust(trust: ClientTrust, connections: () => readonly Client[]): Promise<readonly Client[]> {
     this.#trust = trust;
     this.#isReplacing = true;
     this.forget([]);
-    const closed: Connection<ClientContext>[] = [];
-    const isListed = ({ clientCertificate: client }: Connection<ClientContext>): boolean =>
-      client !== undefined && trust.isListed(client.certificate);
+    const closed: Client[] = [];
+    const isListed = ({ clientCertificate: client }: Client) => client && trust.isListed(client.certificate);
     // Connections may arrive meanwhile whose handshakes began before.
     const older = () => connections().filter(({ context }) => context.trust !== trust);
     for (let left = older(); left.length > 0; left = older())
-      for (const one of left.toSorted((a, b) => Number(isListed(b)) - Number(isListed(a)))) {
+      for (const one of left.toSorted((a, b) => Number(isListed(b) ?? false) - Number(isListed(a) ?? false))) {
         const { certificate, fault = undefined } = one.clientCertificate ?? {};
         const isAccepted = certificate !== undefined && fault === undefined;
         const trustedUntilMs = isAccepted ? await trust.untilMs(certificate, this.#options.clock.epochMs()) : NEVER;
@@ -102,7 +100,7 @@ export class Authority {
   }
 
   /** Drops verdicts. Call it for all connections after token keys or grants have changed. */
-  forget(connections: Iterable<Connection<ClientContext>>): void {
+  forget(connections: Iterable<Client>): void {
     this.#generation += 1;
     for (const { context } of connections) context.judged = undefined;
   }
@@ -117,11 +115,7 @@ export class Authority {
     return name;
   }
 
-  #newVerdict(
-    { context, clientCertificate: client }: Connection<ClientContext>,
-    authorization: string | undefined,
-    now: number,
-  ): Verdict | Promise<Verdict> {
+  #newVerdict({ context, clientCertificate: client }: Client, authorization: string | undefined, now: number) {
     // If trust material, keys or grants change meanwhile, the verdict is used once and not kept.
     const generation = this.#generation;
     const keep = (verdict: Verdict, byToken = false): Verdict => {

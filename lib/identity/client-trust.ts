@@ -54,12 +54,12 @@ export class ClientTrust {
 
   /** Resolves with the time until which OpenSSL accepts a certificate, 0 if it does not accept it now. */
   async untilMs(certificate: X509Certificate, nowMs: number): Promise<number> {
-    const chain = chainOf(certificate);
+    const chain = [certificate, ...sentWith(certificate)];
     const id = chain.map(({ fingerprint256 }) => fingerprint256).join();
     let verdict = this.#verdicts.get(id);
     if (verdict === undefined || nowMs >= verdict.endMs) {
       if (this.#verdicts.size >= VERDICTS_MAX) this.#verdicts.clear();
-      verdict = { endMs: this.#nextChangeMs(chain, nowMs), fault: this.#faultOf(chain).catch(String) };
+      verdict = { endMs: this.#nextChangeMs(chain, nowMs), fault: this.#faultOf(certificate).catch(String) };
       this.#verdicts.set(id, verdict);
     }
     return (await verdict.fault) === undefined ? verdict.endMs : 0;
@@ -80,7 +80,7 @@ export class ClientTrust {
     if (nowMs < authority.validFromDate.getTime()) return 'CERT_NOT_YET_VALID';
     const fault = await this.#handshake(leafOf(authority, OTHER_KEY), OTHER_KEY);
     // A producer's own certificate may be in the file instead of its authority.
-    return fault === undefined || claimsAuthority(authority) ? fault : this.#faultOf([authority]);
+    return fault === undefined || claimsAuthority(authority) ? fault : this.#faultOf(authority);
   }
 
   #nextChangeMs(chain: readonly X509Certificate[], nowMs: number): number {
@@ -88,7 +88,8 @@ export class ClientTrust {
     return Math.min(...changesMs.filter((atMs) => atMs > nowMs));
   }
 
-  #faultOf([leaf, ...sent]: Chain): Promise<string | undefined> {
+  #faultOf(leaf: X509Certificate): Promise<string | undefined> {
+    const sent = sentWith(leaf);
     const copies = [leaf, ...sent].map((one) => this.#copyOf(one, sent));
     return this.#handshake(copies.join(''), trialKey(leaf));
   }
@@ -109,13 +110,9 @@ export class ClientTrust {
   }
 }
 
-/** A client's certificate, and the others that the client sent. A resumed session has none of these. */
-type Chain = readonly [X509Certificate, ...X509Certificate[]];
-
-function chainOf(certificate: X509Certificate): Chain {
-  const { issuerCertificate: issuer } = certificate;
-  return issuer === undefined ? [certificate] : [certificate, ...chainOf(issuer)];
-}
+/** Returns the other certificates that the client sent. A resumed session has none. */
+const sentWith = ({ issuerCertificate: one }: X509Certificate): X509Certificate[] =>
+  one === undefined ? [] : [one, ...sentWith(one)];
 
 /** Resolves with OpenSSL's fault of a server certificate. */
 export async function serverFault({ cert, key }: tls.SecureContextOptions): Promise<string | undefined> {

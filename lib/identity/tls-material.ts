@@ -22,8 +22,8 @@ export interface TlsMaterial {
   readonly expired: string | undefined;
   /** Authorities and lists that do not work now, beside others that do. */
   readonly warnings: readonly string[];
-  /** When each file expires, in Unix milliseconds. A revocation list expires when its next update is due. */
-  readonly expiry: readonly { readonly file: 'cert' | 'client_ca' | 'crl'; readonly atMs: number }[];
+  /** When `cert`, `client_ca` and `crl` expire, in Unix milliseconds. A revocation list expires when its next update is due. */
+  readonly expiry: readonly { readonly file: string; readonly atMs: number }[];
 }
 
 const KEYS = {
@@ -42,51 +42,45 @@ const INTENDED = new Set(['CERT_HAS_EXPIRED', 'CERT_NOT_YET_VALID', 'CRL_HAS_EXP
 
 /** Rejects with a StartFailure that names each file that cannot be read, or else the first file that cannot be used. */
 export async function loadTlsMaterial(files: TlsFiles, nowMs: number): Promise<TlsMaterial> {
-  const [own, keyBlocks, authorities, crl] = await allStarted([
+  const [[certs, own], keys, [cas, authorities], crl] = await allStarted([
     certificatesIn(files, 'cert'),
     pemBlocks(files, 'key', /./, 'a private key'),
     certificatesIn(files, 'clientCa'),
     // Node uses only the first list in a string, so each list is a string of its own.
     files.clientCrl === undefined ? undefined : pemBlocks(files, 'clientCrl', /^X509 CRL$/, 'a revocation list'),
   ]);
-  const [cert, key, ca] = [own.blocks.join(''), keyBlocks.join(''), authorities.blocks.join('')];
+  const [cert, key, ca] = [certs.join(''), keys.join(''), cas.join('')];
   const context: SecureContextOptions = { cert, key, ca, ...(crl && { crl }) };
   usable(files, 'cert', () => createSecureContext({ cert }));
   const privateKey = usable(files, 'key', () => createPrivateKey(key));
-  if (own.certificates[0]?.checkPrivateKey(privateKey) !== true)
+  if (own[0]?.checkPrivateKey(privateKey) !== true)
     throw refused(`${place(files, 'cert')}, ${place(files, 'key')}: the key belongs to another certificate`);
   usable(files, 'key', () => createSecureContext({ cert, key }));
   // OpenSSL checks the strength of keys in certificates of its own at this time, and of authorities in handshakes.
-  for (const one of authorities.blocks) usable(files, 'clientCa', () => createSecureContext({ cert: one }));
+  for (const one of cas) usable(files, 'clientCa', () => createSecureContext({ cert: one }));
   usable(files, crl === undefined ? 'clientCa' : 'clientCrl', () => createSecureContext(context));
-  const later = own.certificates.find(({ validFromDate }) => validFromDate.getTime() > nowMs);
+  const later = own.find(({ validFromDate }) => validFromDate.getTime() > nowMs);
   const from = later?.validFromDate.toISOString();
   if (later !== undefined)
     throw refused(`${place(files, 'cert')}: the certificate of ${nameOf(later)} is valid only from ${from} on`);
-  const listOf = (pem: string): RevocationList => readRevocationList(pem, authorities.certificates);
-  const lists = usable(files, 'clientCrl', () => crl?.map(listOf) ?? []);
+  const lists = usable(files, 'clientCrl', () => (crl ?? []).map((pem) => readRevocationList(pem, authorities)));
   const fault = await serverFault(context);
   if (fault !== undefined) throw refused(`${place(files, 'cert')}: a client would refuse the certificate (${fault})`);
-  const trust = usable(files, 'clientCa', () => new ClientTrust(context, authorities.certificates, lists));
+  const trust = usable(files, 'clientCa', () => new ClientTrust(context, authorities, lists));
   const faults: string[] = [];
   for (const [authority, code] of await trust.authorityFaults(nowMs)) {
-    const text = faultText(files, authority, code, authorities.certificates);
+    const text = faultText(files, authority, code, authorities);
     if (!INTENDED.has(code)) throw refused(text);
     faults.push(text);
   }
-  const noneLeft = faults.length === authorities.certificates.length ? faults.join('\n') : undefined;
-  const endMs = earliest(own.certificates);
-  const listsEndMs = listExpiryMs(lists, nowMs);
+  const noneLeft = faults.length === authorities.length ? faults.join('\n') : undefined;
+  const ends = { cert: earliest(own), client_ca: earliest(authorities), crl: listExpiryMs(lists, nowMs) };
   return {
     context,
     trust,
-    warnings: noneLeft === undefined ? [...faults, ...sharedNames(files, authorities.certificates)] : [],
-    expired: endMs < nowMs ? `${place(files, 'cert')}: it has expired` : noneLeft,
-    expiry: [
-      { file: 'cert', atMs: endMs },
-      { file: 'client_ca', atMs: earliest(authorities.certificates) },
-      ...(Number.isFinite(listsEndMs) ? [{ file: 'crl' as const, atMs: listsEndMs }] : []),
-    ],
+    warnings: noneLeft === undefined ? [...faults, ...sharedNames(files, authorities)] : [],
+    expired: ends.cert < nowMs ? `${place(files, 'cert')}: it has expired` : noneLeft,
+    expiry: Object.entries(ends).flatMap(([file, atMs]) => (Number.isFinite(atMs) ? { file, atMs } : [])),
   };
 }
 
@@ -99,8 +93,7 @@ function listExpiryMs(lists: readonly RevocationList[], nowMs: number): number {
 
 const keyText = ({ publicKey }: X509Certificate): string => String(publicKey.export({ type: 'spki', format: 'pem' }));
 
-const earliest = (list: readonly X509Certificate[]): number =>
-  Math.min(...list.map(({ validToDate }) => validToDate.getTime()));
+const earliest = (list: readonly X509Certificate[]) => Math.min(...list.map((one) => Number(one.validToDate)));
 
 /** Returns the matching blocks of a PEM file, also if they are joined without a line break. */
 async function pemBlocks(files: TlsFiles, file: keyof TlsFiles, label: RegExp, what: string): Promise<string[]> {
@@ -119,7 +112,7 @@ async function pemBlocks(files: TlsFiles, file: keyof TlsFiles, label: RegExp, w
 
 async function certificatesIn(files: TlsFiles, file: 'cert' | 'clientCa') {
   const blocks = await pemBlocks(files, file, /^(?:TRUSTED |X509 )?CERTIFICATE$/, 'a certificate');
-  return { blocks, certificates: blocks.map((block) => usable(files, file, () => new X509Certificate(block))) };
+  return [blocks, blocks.map((block) => usable(files, file, () => new X509Certificate(block)))] as const;
 }
 
 function usable<T>(files: TlsFiles, file: keyof TlsFiles, read: () => T): T {

@@ -65,26 +65,23 @@ export class TokenVerifier {
 
   /** Never rejects. `authorization` is the value of the Authorization field. */
   async verify(authorization: string | undefined, identity: ClientIdentity, nowMs: number): Promise<Verdict> {
-    const verdict = await this.#verdict(authorization, identity, nowMs);
+    const token = BEARER.exec(authorization ?? '')?.[1];
+    if (token === undefined) return unauthenticated('a bearer token is required');
+    const verdict = await this.#verdict(token, identity, nowMs).catch((cause: unknown) =>
+      cause instanceof jose.errors.JWKSNoMatchingKey ? this.#keyUnknown(token, nowMs) : failure(cause, nowMs),
+    );
     const { uat } = this.#fetched;
     if (uat === undefined || verdict.kind === 'unknown') return verdict;
     return { ...verdict, untilMs: Math.min(verdict.untilMs, uat + KEYS_AGE_MS) };
   }
 
-  async #verdict(authorization: string | undefined, identity: ClientIdentity, nowMs: number): Promise<Verdict> {
-    const token = BEARER.exec(authorization ?? '')?.[1];
-    if (token === undefined) return unauthenticated('a bearer token is required');
-    let payload: jose.JWTPayload;
-    try {
-      payload = await this.#payloadOf(token, nowMs).catch(async (cause: unknown) => {
-        // A key without an id may have been replaced.
-        if (!isWrongKey(cause) || this.#remote?.coolingDown !== false) throw cause;
-        await this.#remote.reload();
-        return this.#payloadOf(token, nowMs);
-      });
-    } catch (cause) {
-      return cause instanceof jose.errors.JWKSNoMatchingKey ? this.#keyUnknown(token, nowMs) : failure(cause, nowMs);
-    }
+  async #verdict(token: string, identity: ClientIdentity, nowMs: number): Promise<Verdict> {
+    const payload = await this.#payloadOf(token, nowMs).catch(async (cause: unknown) => {
+      // A key without an id may have been replaced.
+      if (!isWrongKey(cause) || this.#remote?.coolingDown !== false) throw cause;
+      await this.#remote.reload();
+      return this.#payloadOf(token, nowMs);
+    });
     if (!isBound(payload, identity)) return unauthenticated('the token is not bound to the client certificate');
     const { producer } = identity;
     const { audience } = this.#options;
@@ -194,8 +191,8 @@ function keysIn(text: string): jose.JSONWebKeySet {
 function isUsable(key: jose.JWK): boolean {
   const { kty, crv = '', use = 'sig', alg = '', key_ops: operations = ['verify'] } = key;
   const isKnown = kty === 'RSA' || (kty === 'EC' && /^P-(256|384|521)$/.test(crv)) || crv === 'Ed25519';
-  if (!isKnown || use !== 'sig' || !operations.includes('verify')) return false;
-  if (alg !== '' && !ALGORITHMS.includes(alg)) return false;
+  const isOfOtherAlgorithm = alg !== '' && !ALGORITHMS.includes(alg);
+  if (!isKnown || isOfOtherAlgorithm || use !== 'sig' || !operations.includes('verify')) return false;
   const { modulusLength = RSA_BITS_MIN } =
     createPublicKey({ key: { ...key }, format: 'jwk' }).asymmetricKeyDetails ?? {};
   if (modulusLength < RSA_BITS_MIN) throw new Error(`an RSA key has fewer than ${RSA_BITS_MIN} bits`);
