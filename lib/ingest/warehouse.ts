@@ -138,6 +138,9 @@ export function unfitness(columns: readonly Column[]): string | undefined {
 /** The warehouse refused some content of the batch. The caller splits the batch and tries again. */
 export class BatchRefused extends Error {}
 
+/** The message of a refusal without an error, such as by an operator's trigger that inserts nothing. */
+export const NO_ROW = 'no row';
+
 /** The batch took too long, and nothing was written. A smaller batch may succeed. */
 export class BatchTooSlow extends Error {}
 

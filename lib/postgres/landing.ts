@@ -8,6 +8,7 @@ import pg from 'pg';
 import {
   BatchRefused,
   BatchTooSlow,
+  NO_ROW,
   repeatOutcome,
   erasedBodySql,
   type ComparedRow,
@@ -59,6 +60,14 @@ export class BatchLanding {
   }
 
   async land(batch: readonly LandingEvent[]): Promise<readonly LandingOutcome[]> {
+    // A row may be deleted between the two statements, but hardly twice.
+    const outcomes = (await this.#landed(batch)) ?? (await this.#landed(batch));
+    if (outcomes === undefined) throw new BatchRefused(NO_ROW);
+    return outcomes;
+  }
+
+  /** Resolves with `undefined` if an event has no row afterwards. */
+  async #landed(batch: readonly LandingEvent[]): Promise<readonly LandingOutcome[] | undefined> {
     const landedAtMs = this.#system.clock.epochMs();
     const firsts = firstOfEachId(batch);
     const landed = await transacted(this.#system, () => this.#insert(firsts, landedAtMs));
@@ -68,14 +77,12 @@ export class BatchLanding {
     const isNew = batch.map(({ id }) => pending.delete(id));
     const repeats = batch.filter((_, at) => isNew[at] === false);
     const rows = await this.#compared(repeats);
-    let at = -1;
-    return isNew.map((landedNow, place) => {
-      if (landedNow) return 'landed';
-      at += 1;
-      const [event, row] = [batch[place], rows.get(at)];
-      if (event === undefined || row === undefined) throw new Error('a row vanished while its batch landed');
-      return repeatOutcome(event.body, row);
+    const outcomes = repeats.flatMap(({ body }, at): LandingOutcome[] => {
+      const row = rows.get(at);
+      return row === undefined ? [] : [repeatOutcome(body, row)];
     });
+    if (outcomes.length < repeats.length) return undefined;
+    return isNew.map((landedNow) => (landedNow ? 'landed' : (outcomes.shift() ?? 'duplicate')));
   }
 
   async haveLanded(events: readonly LandedBefore[]): Promise<readonly boolean[]> {

@@ -11,6 +11,7 @@ import { isErased } from '../ingest/erased.ts';
 import {
   BatchRefused,
   erasedBodySql,
+  NO_ROW,
   repeatOutcome,
   storableText,
   type ComparedRow,
@@ -171,11 +172,11 @@ const rowOf = (
   landedAt: string,
 ): readonly SQLInputValue[] => [id, type, producer, isoTime(acceptedAtMs), landedAt, body, traceparent ?? null];
 
-/** Inserts ROWS_AT_ONCE rows, or inserts none and returns false. */
+/** Inserts ROWS_AT_ONCE rows. Returns false if it inserts none, or fewer because of an operator's trigger. */
 function landNew(open: Handle, events: readonly LandingEvent[], landedAt: string): boolean {
   try {
-    statement(open, LAND_NEW).run(...events.flatMap((event) => rowOf(event, landedAt)));
-    return true;
+    const { changes } = statement(open, LAND_NEW).run(...events.flatMap((event) => rowOf(event, landedAt)));
+    return changes === ROWS_AT_ONCE;
   } catch (cause) {
     // A violated constraint undoes only its statement, and the transaction continues (sqlite.org/lang_conflict.html,
     // ABORT).
@@ -187,7 +188,7 @@ function landNew(open: Handle, events: readonly LandingEvent[], landedAt: string
 function landOne(open: Handle, event: LandingEvent, landedAt: string): LandingOutcome {
   if (statement(open, LAND).run(...rowOf(event, landedAt)).changes === 1) return 'landed';
   const compared = comparedRow(open, event);
-  if (compared === undefined) throw new Error('a row vanished while its batch landed');
+  if (compared === undefined) throw new BatchRefused(NO_ROW);
   return repeatOutcome(event.body, compared);
 }
 

@@ -190,6 +190,14 @@ describe('the SQLite warehouse', () => {
     assert.deepEqual(await warehouse.land([event('1')]), ['landed']);
   });
 
+  it('treats a trigger that inserts nothing as a refusal, and writes nothing of the batch', async (t) => {
+    const { warehouse, file } = await prepared(t);
+    file.exec(`CREATE TRIGGER no BEFORE INSERT ON events WHEN NEW.id = 'bad' BEGIN SELECT RAISE(IGNORE); END`);
+    for (const ids of ['bad', '1 2 3 4 5 6 7 bad', '1 2 bad'])
+      await assert.rejects(warehouse.land(ids.split(' ').map(event)), BatchRefused);
+    assert.deepEqual(await warehouse.land([event('1')]), ['landed']);
+  });
+
   it('limits its wait for another writer, and leaves no open transaction', async (t) => {
     const { warehouse, file } = await prepared(t);
     file.exec('BEGIN IMMEDIATE');
