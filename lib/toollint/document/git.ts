@@ -30,7 +30,7 @@ function run(cwd: string, args: readonly string[], settings: readonly string[]):
   const options = ['--no-pager', '--no-optional-locks', ...settings.flatMap((setting) => ['-c', setting])];
   try {
     return execFileSync('git', [...options, ...args], {
-      ...{ cwd, env: { ...process.env, GIT_DIFF_OPTS: '' }, maxBuffer: OUTPUT_BYTES_MAX, encoding: 'utf8' },
+      ...{ cwd, maxBuffer: OUTPUT_BYTES_MAX, encoding: 'utf8' },
       stdio: ['ignore', 'pipe', 'pipe'],
     });
   } catch (cause) {

@@ -139,8 +139,6 @@ describe('the changes since a commit', () => {
       ['diff.interHunkContext', '9'],
     ] as const)
       git(cwd, 'config', key, value);
-    process.env['GIT_DIFF_OPTS'] = '--unified=9';
-    t.after(() => delete process.env['GIT_DIFF_OPTS']);
     await writeFile(join(cwd, '\u00e4.js'), 'new\none\ntwo\nlast\n');
     const changes = changesSince('HEAD', cwd);
     assert.equal(now(changes, '\u00e4.js', 1), 2);
