@@ -30,9 +30,15 @@ export class Watch {
 
   /** Probes of the warehouse fail before its tables are ready. */
   start(isPrepared: () => boolean): void {
-    this.#timer ??= this.#options.clock.every(INTERVAL_MS, () => {
+    const { clock, telemetry } = this.#options;
+    let landedBefore = 0;
+    this.#timer ??= clock.every(INTERVAL_MS, () => {
       this.#warn();
-      if (isPrepared()) this.#probing ??= this.#probe().finally(() => (this.#probing = undefined));
+      const { value: landed } = telemetry.metrics.landed;
+      // Events that landed since the last call show as much as a probe.
+      if (landed > landedBefore) this.warehouseTrouble = undefined;
+      else if (isPrepared()) this.#probing ??= this.#probe().finally(() => (this.#probing = undefined));
+      landedBefore = landed;
     });
   }
 
