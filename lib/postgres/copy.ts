@@ -8,7 +8,9 @@
 // Formats: the manual's "COPY", section "Binary Format", and "Message Formats", CopyData and CopyDone.
 import type pg from 'pg';
 import type { LandingEvent } from '../ingest/warehouse.ts';
+import type { TimeLimits } from '../process/time-limits.ts';
 import { timestamp } from './binary-array.ts';
+import { READ_TIMEOUT } from './sessions.ts';
 
 const COPY = 'COPY events (id, type, producer, accepted_at, landed_at, body, traceparent) FROM STDIN (FORMAT binary)';
 const COLUMNS = 7;
@@ -28,16 +30,22 @@ const COPY_DONE = 0x63; // c
 /** The maximum number of UTF-8 bytes per UTF-16 unit. */
 const UNIT_BYTES_MAX = 3;
 
-/** Copies rows into `events` in one transaction and returns their number. Rejects with the server's error. */
+/**
+ * Copies rows into `events` in one transaction and returns their number. Rejects with the server's error, or after
+ * `timeoutMs`.
+ */
 export function copyEvents(
   client: pg.PoolClient,
   events: readonly LandingEvent[],
   landedAtMs: number,
+  { limits, timeoutMs }: { readonly limits: TimeLimits; readonly timeoutMs: number },
 ): Promise<number> {
   const messages = copyMessages(events, landedAtMs);
   return new Promise((resolve, reject) => {
+    const limit = limits.add(timeoutMs, () => reject(new Error(READ_TIMEOUT)));
     client.query(
       new CopyIn(messages, (cause, rows) => {
+        limits.remove(limit);
         if (cause instanceof Error) reject(cause);
         else resolve(rows);
       }),
@@ -45,7 +53,7 @@ export function copyEvents(
   });
 }
 
-/** pg calls these methods with the server's messages. After a timeout, it calls `callback` directly. */
+/** pg calls these methods with the server's messages. */
 class CopyIn implements pg.Submittable {
   readonly #messages: Buffer;
   #rows = 0;

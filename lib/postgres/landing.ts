@@ -18,6 +18,7 @@ import {
 } from '../ingest/warehouse.ts';
 import type { ClockAndRandom } from '../process/clock.ts';
 import { isSameProducer } from '../process/producer-name.ts';
+import { TimeLimits } from '../process/time-limits.ts';
 import { textArray, timeArray } from './binary-array.ts';
 import { copyEvents } from './copy.ts';
 import { sqlstateClass, timedOut, transacted } from './sessions.ts';
@@ -52,11 +53,13 @@ const COMPARED = `
 export class BatchLanding {
   readonly #pool: pg.Pool;
   readonly #system: ClockAndRandom;
+  readonly #limit: { readonly limits: TimeLimits; readonly timeoutMs: number };
   #copyAtMs = Number.NEGATIVE_INFINITY;
 
-  constructor(pool: pg.Pool, system: ClockAndRandom) {
+  constructor(pool: pg.Pool, system: ClockAndRandom, timeoutMs: number) {
     this.#pool = pool;
     this.#system = system;
+    this.#limit = { limits: new TimeLimits(system.clock), timeoutMs };
   }
 
   async land(batch: readonly LandingEvent[]): Promise<readonly LandingOutcome[]> {
@@ -99,7 +102,7 @@ export class BatchLanding {
       const client = await this.#pool.connect();
       let broken = false;
       try {
-        const rows = await copyEvents(client, events, landedAtMs);
+        const rows = await copyEvents(client, events, landedAtMs, this.#limit);
         if (rows === events.length) return new Set(events.map(({ id }) => id));
       } catch (cause) {
         const state = sqlstateClass(cause);

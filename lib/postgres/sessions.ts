@@ -44,13 +44,25 @@ const SET_UP = `
     CASE WHEN current_setting('synchronous_commit', true) IN ('off', 'local')
       THEN set_config('synchronous_commit', 'on', false) END`;
 
+/** The message of pg's error. */
+export const READ_TIMEOUT = 'Query read timeout';
+
+/** Queries have pg's time limit, which needs a timer for each. COPY has its own: see copyEvents. */
+const sessionWith = (callTimeoutMs: number) =>
+  class extends pg.Client {
+    override query(...[query, ...rest]: never[]): never {
+      const limited = typeof query === 'string' ? { text: query, query_timeout: callTimeoutMs } : query;
+      return super.query(limited as never, ...rest) as never;
+    }
+  };
+
 export function openSessions({ uri, connectionsMax, connectTimeoutMs, callTimeoutMs }: SessionsOptions): pg.Pool {
   const limits = [STATEMENT_SHARE, LOCK_SHARE].map((share) => String(Math.floor(callTimeoutMs * share)));
   const pool = new pg.Pool({
     connectionString: uri,
     max: connectionsMax,
     connectionTimeoutMillis: connectTimeoutMs,
-    query_timeout: callTimeoutMs,
+    Client: sessionWith(callTimeoutMs),
     keepAlive: true,
     application_name: 'ingest',
     verify: (client, done) => void client.query(SET_UP, limits).then(() => done(), done),
@@ -125,5 +137,5 @@ export async function transacted<T>({ clock, random }: ClockAndRandom, work: () 
 /** True if a call took too long. Waiting too long for a lock (55P03) is not included. */
 export function timedOut(cause: unknown): boolean {
   if (cause instanceof pg.DatabaseError) return cause.code === '57014';
-  return cause instanceof Error && cause.message === 'Query read timeout';
+  return cause instanceof Error && cause.message === READ_TIMEOUT;
 }

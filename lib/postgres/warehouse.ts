@@ -34,8 +34,9 @@ const QUARANTINE = `
 const RELEASE = 'DELETE FROM events_quarantine WHERE entry = ANY ($1::text[])';
 
 export function createPostgresWarehouse(options: PostgresWarehouseOptions): Warehouse {
-  const pool = openSessions({ connectTimeoutMs: CONNECT_TIMEOUT_MS, callTimeoutMs: CALL_TIMEOUT_MS, ...options });
-  const landing = new BatchLanding(pool, options);
+  const limits = { connectTimeoutMs: CONNECT_TIMEOUT_MS, callTimeoutMs: CALL_TIMEOUT_MS, ...options };
+  const pool = openSessions(limits);
+  const landing = new BatchLanding(pool, options, limits.callTimeoutMs);
   let closing: Promise<void> | undefined;
 
   const configured = <T>(work: Promise<T>): Promise<T> =>
