@@ -121,10 +121,10 @@ export function watchFiles(
   };
   watch(material, 'tls', replaceTls, expiryFields);
   watch(keys, 'token_keys', (changed) => {
-    verifier?.replaceKeys(changed);
+    if (verifier !== undefined) verifier.keys = changed;
     gateway.forgetVerdicts();
   });
-  verifier?.onChange(() => gateway.forgetVerdicts());
+  if (verifier !== undefined) verifier.onChange = () => gateway.forgetVerdicts();
   watch(producers, 'producers', (changed) => {
     for (const warning of audienceWarnings(config, changed)) log.warn(warning);
     gateway.replaceProducers(changed);

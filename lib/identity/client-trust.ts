@@ -7,7 +7,6 @@ import { generateKeyPairSync, type KeyObject, type X509Certificate } from 'node:
 import { duplexPair } from 'node:stream';
 import * as tls from 'node:tls';
 import { errno } from '../process/env.ts';
-import { messageOf } from '../process/message-of.ts';
 import { certificateCopy, claimsAuthority, leafOf, listCopy, trialKey } from './certificate-copy.ts';
 import type { RevocationList } from './revocation-list.ts';
 
@@ -65,17 +64,8 @@ export class ClientTrust {
     return (await verdict.fault) === undefined ? verdict.endMs : 0;
   }
 
-  /** Resolves with the authorities whose certificates OpenSSL refuses now, each with its reason. */
-  async authorityFaults(nowMs: number): Promise<ReadonlyMap<X509Certificate, string>> {
-    const faults = new Map<X509Certificate, string>();
-    for (const authority of this.#authorities) {
-      const code = await this.#authorityFault(authority, nowMs).catch(messageOf);
-      if (code !== undefined) faults.set(authority, code);
-    }
-    return faults;
-  }
-
-  async #authorityFault(authority: X509Certificate, nowMs: number): Promise<string | undefined> {
+  /** Resolves with OpenSSL's reason to refuse the certificates that an authority signs, if it refuses them now. */
+  async authorityFault(authority: X509Certificate, nowMs: number): Promise<string | undefined> {
     if (nowMs >= authority.validToDate.getTime()) return 'CERT_HAS_EXPIRED';
     if (nowMs < authority.validFromDate.getTime()) return 'CERT_NOT_YET_VALID';
     const fault = await this.#handshake(leafOf(authority, OTHER_KEY), OTHER_KEY);

@@ -68,10 +68,11 @@ export async function loadTlsMaterial(files: TlsFiles, nowMs: number): Promise<T
   if (fault !== undefined) throw refused(`${place(files, 'cert')}: a client would refuse the certificate (${fault})`);
   const trust = usable(files, 'clientCa', () => new ClientTrust(context, authorities, lists));
   const faults: string[] = [];
-  for (const [authority, code] of await trust.authorityFaults(nowMs)) {
-    const text = faultText(files, authority, code, authorities);
-    if (!INTENDED.has(code)) throw refused(text);
-    faults.push(text);
+  for (const authority of authorities) {
+    const code = await trust.authorityFault(authority, nowMs).catch(messageOf);
+    if (code === undefined) continue;
+    faults.push(faultText(files, authority, code, authorities));
+    if (!INTENDED.has(code)) throw refused(faults.at(-1) ?? '');
   }
   const noneLeft = faults.length === authorities.length ? faults.join('\n') : undefined;
   const ends = { cert: earliest(own), client_ca: earliest(authorities), crl: listExpiryMs(lists, nowMs) };
@@ -147,7 +148,7 @@ export function tlsReloadable(files: TlsFiles, clock: Clock): Promise<Reloadable
 
 /** Returns a warning for each name of two authorities whose keys differ, because the name may be all that is known. */
 function sharedNames(files: TlsFiles, authorities: readonly X509Certificate[]): string[] {
-  const shared = [...Map.groupBy(authorities, nameOf)].filter(([, same]) => Map.groupBy(same, keyText).size > 1);
+  const shared = [...Map.groupBy(authorities, nameOf)].filter(([, same]) => new Set(same.map(keyText)).size > 1);
   return shared.map(
     ([name]) =>
       `${place(files, 'clientCa')}: two authorities are named ${name}: producers of the second one are refused ` +

@@ -39,28 +39,20 @@ export interface TokenVerifierOptions {
 }
 
 export class TokenVerifier {
+  keys: TokenKeys;
+  /** Called when the URL returns different keys, because verdicts based on the old keys are invalid. */
+  onChange: () => void = () => undefined;
   readonly #options: TokenVerifierOptions;
-  #keys: TokenKeys;
   readonly #remote?: ReturnType<typeof keysOfUrl>;
   /** When each unknown key id was seen first. */
   readonly #unknown = new Map<string, number>();
   /** The latest keys from the URL, which arrived at the time `uat`. */
   readonly #fetched: Partial<jose.ExportedJWKSCache> = {};
-  #changed: () => void = () => undefined;
 
   constructor(options: TokenVerifierOptions) {
     this.#options = options;
     const { keys } = options;
-    this.#keys = keys instanceof URL ? (this.#remote = keysOfUrl(keys, this.#fetched, () => this.#changed())) : keys;
-  }
-
-  replaceKeys(keys: TokenKeys): void {
-    this.#keys = keys;
-  }
-
-  /** Calls `changed` when the URL returns different keys, because verdicts based on the old keys are invalid. */
-  onChange(changed: () => void): void {
-    this.#changed = changed;
+    this.keys = keys instanceof URL ? (this.#remote = keysOfUrl(keys, this.#fetched, () => this.onChange())) : keys;
   }
 
   /** Never rejects. `authorization` is the value of the Authorization field. */
@@ -93,11 +85,10 @@ export class TokenVerifier {
   /** The key may have been published a moment ago. Keys that arrived after its id was seen first decide. */
   #keyUnknown(token: string, nowMs: number): Verdict {
     const { kid = '' } = jose.decodeProtectedHeader(token);
-    let sinceMs = this.#unknown.get(kid);
-    if (sinceMs === undefined || nowMs - sinceMs > KEY_IDS_AGE_MS) {
-      if (this.#unknown.size >= KEY_IDS_MAX) this.#unknown.clear();
-      this.#unknown.set(kid, (sinceMs = nowMs));
-    }
+    const firstMs = this.#unknown.get(kid) ?? 0;
+    const sinceMs = nowMs - firstMs > KEY_IDS_AGE_MS ? nowMs : firstMs;
+    if (this.#unknown.size >= KEY_IDS_MAX) this.#unknown.clear();
+    this.#unknown.set(kid, sinceMs);
     const untilMs = nowMs + UNKNOWN_FOR_MS;
     const isDecided =
       this.#remote === undefined ? nowMs - sinceMs >= FILE_RELOAD_MS : (this.#fetched.uat ?? 0) >= sinceMs;
@@ -114,7 +105,7 @@ export class TokenVerifier {
       ...(this.#options.issuer !== undefined && { issuer: this.#options.issuer }),
     };
     try {
-      return (await jose.jwtVerify(token, this.#keys, options)).payload;
+      return (await jose.jwtVerify(token, this.keys, options)).payload;
     } catch (cause) {
       if (!(cause instanceof jose.errors.JWKSMultipleMatchingKeys)) throw cause;
       // Several keys may match if the token names none, for example during a rotation of keys without ids.

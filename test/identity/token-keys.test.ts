@@ -78,7 +78,7 @@ describe('token keys', () => {
     writeFileSync(path, jwks(next));
     const by = await verifierOf(jwks(issuer));
     assert.deepEqual([await verdictBy(by), await verdictBy(by, next)], ['producer', 'tokenKeyUnknown']);
-    by.replaceKeys(await tokenKeys(path));
+    by.keys = await tokenKeys(path);
     assert.deepEqual([await verdictBy(by), await verdictBy(by, next)], ['tokenKeyUnknown', 'producer']);
   });
 
@@ -173,7 +173,7 @@ describe('token keys', () => {
       await served((_request, response) => void response.writeHead(keys === undefined ? 503 : 200).end(keys)),
     );
     let changes = 0;
-    by.onChange(() => (changes += 1));
+    by.onChange = () => (changes += 1);
     t.mock.timers.enable({ apis: ['Date'], now: Date.now() });
     assert.equal(await verdictBy(by), 'producer');
     const later = async (): Promise<string> => {
