@@ -26,11 +26,11 @@ import { sqlstateClass, timedOut, transacted } from './sessions.ts';
 /** After a refused COPY, only INSERT is used for this long, because repeated events seldom arrive alone. */
 const COPY_PAUSE_MS = 1_000;
 
-const BATCH = `unnest($1::text[], $2::text[], $3::text[], $4::timestamptz[], $5::text[], $6::text[])
-    AS batch (id, type, producer, accepted_at, body, traceparent)`;
 const LAND = `
   INSERT INTO events (id, type, producer, accepted_at, landed_at, body, traceparent)
-  SELECT id, type, producer, accepted_at, $7::timestamptz, body, traceparent FROM ${BATCH}
+  SELECT id, type, producer, accepted_at, $7::timestamptz, body, traceparent
+  FROM unnest($1::text[], $2::text[], $3::text[], $4::timestamptz[], $5::text[], $6::text[])
+    AS batch (id, type, producer, accepted_at, body, traceparent)
   ON CONFLICT (id) DO NOTHING RETURNING id`;
 
 /** Inserts the events whose ids have no row, and returns the inserted ids. */
@@ -39,7 +39,15 @@ export async function insertEvents(
   events: readonly LandingEvent[],
   landedAtMs: number,
 ): Promise<ReadonlySet<string>> {
-  const values = [...landingArrays(events), new Date(landedAtMs).toISOString()];
+  const values = [
+    textArray(events.map((event) => event.id)),
+    textArray(events.map((event) => event.type)),
+    textArray(events.map((event) => event.producer)),
+    timeArray(events.map((event) => event.acceptedAtMs)),
+    textArray(events.map((event) => event.body)),
+    textArray(events.map((event) => event.traceparent)),
+    new Date(landedAtMs).toISOString(),
+  ];
   const { rows } = await query(LAND, values);
   return new Set(rows.map(({ id }) => id));
 }
@@ -143,15 +151,6 @@ function firstOfEachId(batch: readonly LandingEvent[]): LandingEvent[] {
   for (const event of batch) if (!firsts.has(event.id)) firsts.set(event.id, event);
   return [...firsts.values()].sort((one, other) => (one.id < other.id ? -1 : 1));
 }
-
-const landingArrays = (events: readonly LandingEvent[]): Buffer[] => [
-  textArray(events.map((event) => event.id)),
-  textArray(events.map((event) => event.type)),
-  textArray(events.map((event) => event.producer)),
-  timeArray(events.map((event) => event.acceptedAtMs)),
-  textArray(events.map((event) => event.body)),
-  textArray(events.map((event) => event.traceparent)),
-];
 
 // Classes of SQLSTATE (PostgreSQL manual, appendix A) that blame the data: data exception, constraint violation, WITH
 // CHECK OPTION violation, program limit exceeded, and an error that a trigger raised.

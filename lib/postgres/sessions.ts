@@ -99,6 +99,19 @@ export function misconfigured(cause: unknown, uri: string): unknown {
   return new WarehouseMisconfigured(`${maskedUri(uri)}: ${what}${cause.message} (SQLSTATE ${cause.code})`, { cause });
 }
 
+/** Runs `work` in one session, and closes the session if that fails. */
+export async function inSession<T>(pool: pg.Pool, work: (client: pg.PoolClient) => Promise<T>): Promise<T> {
+  const client = await pool.connect();
+  let broken = true;
+  try {
+    const result = await work(client);
+    broken = false;
+    return result;
+  } finally {
+    client.release(broken);
+  }
+}
+
 /** Rejects if two connections have one session, as PgBouncer's transaction and statement modes do. */
 export async function assertOwnSessions(pool: pg.Pool): Promise<void> {
   if (pool.options.max < 2) return;

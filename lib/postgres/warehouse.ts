@@ -7,7 +7,7 @@ import { byteaArray, textArray, timeArray } from './binary-array.ts';
 import { find } from './find.ts';
 import { BatchLanding, landingFailure } from './landing.ts';
 import { migrate, type Step } from './migrations.ts';
-import { assertOwnSessions, misconfigured, openSessions, transacted, wrongEncoding } from './sessions.ts';
+import { assertOwnSessions, inSession, misconfigured, openSessions, transacted, wrongEncoding } from './sessions.ts';
 
 const CONNECT_TIMEOUT_MS = 3_000;
 const CALL_TIMEOUT_MS = 15_000;
@@ -50,26 +50,19 @@ export function createPostgresWarehouse(options: PostgresWarehouseOptions): Ware
 
   return {
     prepare: () => configured(prepare(pool, options)),
-
     land: (batch) => landed(landing.land(batch)),
-
     quarantine: (entries) => configured(quarantine(pool, options, entries)),
-
     haveLanded: (events) => landed(landing.haveLanded(events)),
-
     release: (rows) => release(pool, options, rows),
-
     find: (id, producer) => find(pool, options, id, producer),
-
     probe: () => configured(probe(pool)),
-
     close: () => (closing ??= pool.end()),
   };
 }
 
 async function quarantine(pool: pg.Pool, system: ClockAndRandom, entries: readonly QuarantinedEntry[]): Promise<void> {
   if (entries.length === 0) return;
-  const sorted = inOrder(entries);
+  const sorted = entries.toSorted((one, other) => (one.entry < other.entry ? -1 : 1));
   const now = new Date(system.clock.epochMs()).toISOString();
   const erased = textArray(sorted.filter(({ body }) => isErased(body)).map(({ entry }) => entry));
   await transacted(system, () => pool.query(QUARANTINE, [...quarantineArrays(sorted), now, erased]));
@@ -81,35 +74,18 @@ async function release(pool: pg.Pool, system: ClockAndRandom, rows: readonly str
 
 async function prepare(pool: pg.Pool, options: PostgresWarehouseOptions): Promise<string | undefined> {
   await assertOwnSessions(pool);
-  const client = await pool.connect();
-  let broken = true;
-  try {
-    const waits = await migrate(client, options, options.steps);
-    broken = false;
-    return waits;
-  } finally {
-    client.release(broken);
-  }
+  return inSession(pool, (client) => migrate(client, options, options.steps));
 }
 
 /** Ends a session that is read-only: it stays so after the default of the database has changed back. */
-async function probe(pool: pg.Pool): Promise<void> {
-  const client = await pool.connect();
-  let broken = true;
-  try {
+const probe = (pool: pg.Pool): Promise<void> =>
+  inSession(pool, async (client) => {
     const { rows } = await client.query<{ read_only: string; encoding: string }>(
       `SELECT current_setting('transaction_read_only') AS read_only, current_setting('server_encoding') AS encoding`,
     );
     if (rows[0]?.encoding !== 'UTF8') throw wrongEncoding(rows[0]?.encoding);
     if (rows[0].read_only !== 'off') throw new Error('the warehouse is read-only');
-    broken = false;
-  } finally {
-    client.release(broken);
-  }
-}
-
-const inOrder = (entries: readonly QuarantinedEntry[]): QuarantinedEntry[] =>
-  entries.toSorted((one, other) => (one.entry < other.entry ? -1 : 1));
+  });
 
 const quarantineArrays = (entries: readonly QuarantinedEntry[]): Buffer[] => [
   textArray(entries.map((entry) => entry.entry)),
