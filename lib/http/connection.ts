@@ -17,7 +17,6 @@ export interface ClientCertificate {
 }
 
 export interface ServerHandlers<T> {
-  /** Called when a connection arrives. */
   readonly context: () => T;
   /** Must call `respond` of the request, unless the client is gone. */
   readonly request: (connection: Connection<T>, request: HttpRequest) => void;
@@ -103,6 +102,7 @@ export abstract class Connection<T> {
   /** When the phase began, or the client's latest progress in it; `Infinity` while it waits for the server's turn. */
   sinceMs = 0;
   #limitMs = 0;
+  readonly #idleMs: number;
   #isAwake = false;
   /** The number of bytes written when the last check found progress. */
   #progress = 0;
@@ -115,6 +115,7 @@ export abstract class Connection<T> {
     this.address = address;
     this.context = host.handlers.context();
     this.host = host;
+    this.#idleMs = host.limits.idleTimeoutMs + IDLE_SLACK_MS;
     this.enter('hello', host.limits.handshakeTimeoutMs);
     tcp.on('error', () => undefined); // A 'close' event follows.
   }
@@ -176,9 +177,6 @@ export abstract class Connection<T> {
   }
   get isIdle(): boolean {
     return this.phase === 'open' && this.socket.writableLength === 0 && !this.owesAnswer && !this.isArriving;
-  }
-  get #idleMs(): number {
-    return this.host.limits.idleTimeoutMs + IDLE_SLACK_MS;
   }
 
   /** Returns the memory of requests that are not handled yet and of answers that the client has not read. */

@@ -160,11 +160,12 @@ export class HttpConnection<T> extends Connection<T> {
 
   /** The number of bytes that may be read next; 0 while the rest must wait. */
   get #wanted(): number {
+    const { isRetiring, socket } = this;
+    const isBusy = isRetiring || socket.writableNeedDrain;
+    if (!this.#isLeaving)
+      return isBusy || this.#posts.length >= (this.hasOneAnswer ? 1 : OWED_MAX) ? 0 : PLAIN_BYTES_MAX;
     if (this.isClosing || this.isGone || this.fault !== undefined) return 0;
-    if (this.#unfinished !== undefined) return this.#unfinished.wanted;
-    if (this.isRetiring || this.socket.writableNeedDrain) return 0;
-    if (this.#isLeaving) return this.owesAnswer ? 0 : HEAD_SLICE_BYTES;
-    return this.#posts.length < (this.hasOneAnswer ? 1 : OWED_MAX) ? PLAIN_BYTES_MAX : 0;
+    return this.#unfinished?.wanted ?? (isBusy || this.owesAnswer ? 0 : HEAD_SLICE_BYTES);
   }
 
   #pause(rest: Buffer): void {

@@ -4,7 +4,6 @@ import type { Connection } from './connection.ts';
 import type { HeaderField, HttpRequest, ProtocolFault, Received, RequestDefect, RequestHead } from './request.ts';
 import { bytesOf, respond, type Answer } from './respond.ts';
 
-/** Maximum number of header fields. */
 export const FIELDS_MAX = 100;
 /** Slice of a body whose end is unknown. node:http needs 2 µs for each of its chunks. */
 const SLICE_BYTES = 1_024;

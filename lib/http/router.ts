@@ -1,9 +1,6 @@
-// Finds the route of a request target, first among fixed paths, then among prefixes followed by one parameter.
-//
-// A parameter is the rest of the path; it is not empty and contains no literal `/`. The query is ignored. Only the path
-// of an absolute-form target is used (RFC 9112, section 3.2.2).
+// Finds the route of a request target, first among fixed paths, then among prefixes followed by one parameter, which is
+// not empty and contains no literal `/`. The query is ignored, and so is the host (RFC 9112, section 3.2.2).
 
-/** `M` is the type of the caller's value for a method, such as a handler. */
 export interface Route<M> {
   /** The route's name in metrics and in the API file, such as `/events/{id}`. */
   readonly name: string;
