@@ -28,12 +28,6 @@ export interface UriSetting {
 
 export type Setting = UriSetting | PlainSetting<unknown>;
 
-export const uri = (
-  programs: readonly Program[],
-  schemes: readonly string[],
-  required: readonly Program[],
-): UriSetting => ({ programs, schemes, required });
-
 /** The values of a setting. */
 type Kind<V> = Pick<PlainSetting<V>, 'expected' | 'parse'>;
 

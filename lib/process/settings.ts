@@ -13,7 +13,6 @@ import {
   setting,
   TEXT,
   textIf,
-  uri,
   type Program,
   type Setting,
 } from './setting.ts';
@@ -31,6 +30,7 @@ const QUEUES = ['redis', 'redis+sentinel', 'redis+cluster', 'dispatcher'].flatMa
   `${scheme}:`,
   `${scheme.replace(/^[a-z]+/, '$&s')}:`,
 ]);
+const WAREHOUSES = ['sqlite:', 'postgres:', 'postgresql:'];
 
 const isUrl = (text: string, scheme: RegExp): boolean => scheme.test(text) && URL.canParse(text);
 
@@ -42,9 +42,9 @@ const JWKS = textIf(
 );
 
 export const SETTINGS = Object.freeze({
-  INGEST_QUEUE_URI: uri(BOTH_ENDS, QUEUES, DAEMONS),
+  INGEST_QUEUE_URI: { programs: BOTH_ENDS, schemes: QUEUES, required: DAEMONS },
   INGEST_QUEUE_DURABILITY: setting(GATEWAY, choice('warn', 'require'), 'warn'),
-  INGEST_WAREHOUSE_URI: uri(BOTH_ENDS, ['sqlite:', 'postgres:', 'postgresql:'], CONSUMER),
+  INGEST_WAREHOUSE_URI: { programs: BOTH_ENDS, schemes: WAREHOUSES, required: CONSUMER },
   INGEST_GATEWAY_ADDR: setting(GATEWAY, ADDRESS, { host: '127.0.0.1', port: 8443 }),
   INGEST_ADMIN_ADDR: setting(GATEWAY, ADDRESS),
   INGEST_TLS_CERT: setting(GATEWAY, TEXT),
@@ -99,5 +99,7 @@ export const KNOWN_KEYS: readonly string[] = KEYS.flatMap((key) =>
 );
 
 export function settingsOf(program: Program): readonly (readonly [Key, Setting])[] {
-  return KEYS.map((key) => [key, SETTINGS[key]] as const).filter(([, { programs }]) => programs.includes(program));
+  return KEYS.map((key): readonly [Key, Setting] => [key, SETTINGS[key]]).filter(([, { programs }]) =>
+    programs.includes(program),
+  );
 }
