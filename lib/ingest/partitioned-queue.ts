@@ -17,9 +17,8 @@ export class PartitionedQueue implements Queue {
   submit(submission: Submission): void {
     const queue = this.#queueOf(submission.id);
     if (this.#whenUnavailable === 'unavailable') return queue.submit(submission);
-    const { id, producer, body, notes } = submission;
     const settle = (outcome: Outcome): void => submission.settle(outcome === 'unavailable' ? 'shed' : outcome);
-    queue.submit({ id, producer, body, notes, settle });
+    queue.submit({ ...submission, settle });
   }
 
   find(id: string, producer: string): Promise<QueueLookup> {
@@ -27,8 +26,7 @@ export class PartitionedQueue implements Queue {
   }
 
   state(): QueueState {
-    const states = this.states();
-    return states.find(({ available }) => available) ?? (states[0] as QueueState);
+    return this.states().find(({ available }) => available) ?? (this.#queues[0] as Queue).state();
   }
 
   states(): readonly QueueState[] {

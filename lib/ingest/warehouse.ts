@@ -30,8 +30,7 @@ export const TIME_MS_MAX = 8.64e15;
  * - `reused`: the producer's row already exists, with a different body.
  * - `conflict`: the row with this id belongs to another producer, so the event cannot land.
  */
-export type LandingOutcome = 'landed' | RepeatOutcome;
-type RepeatOutcome = 'duplicate' | 'reused' | 'conflict';
+export type LandingOutcome = 'landed' | 'duplicate' | 'reused' | 'conflict';
 
 /** The warehouse compares an event with the row of its id, so no body leaves it. */
 export interface ComparedRow {
@@ -40,7 +39,7 @@ export interface ComparedRow {
 }
 
 /** An erased body equals any body, because an entry may be read again while its event is being erased. */
-export const repeatOutcome = (body: Buffer, { own, same }: ComparedRow): RepeatOutcome =>
+export const repeatOutcome = (body: Buffer, { own, same }: ComparedRow): LandingOutcome =>
   !own ? 'conflict' : same || isErased(body) ? 'duplicate' : 'reused';
 
 /** SQL for the erased body of a row. `id` is a parameter that holds a JSON string. A type needs no escaping. */
