@@ -5,10 +5,10 @@
 // drain, and Redis last. Each part has its own process group, so Ctrl-C in a terminal reaches only this process.
 import { spawn, execFileSync, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync } from 'node:fs';
 import { createServer, type AddressInfo } from 'node:net';
 import { join, relative, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
+import { makeFolder } from '../lib/process/make-folder.ts';
 import { messageOf } from '../lib/process/message-of.ts';
 import { sqliteUri } from '../lib/process/uri.ts';
 import { textLine } from '../lib/process/log.ts';
@@ -51,7 +51,7 @@ try {
 }
 
 async function main(): Promise<void> {
-  mkdirSync(stateDir, { recursive: true });
+  makeFolder(stateDir);
   const folder = await holdFolder(stateDir);
   releaseFolder = folder.release;
   const isSet = (key: string): boolean => [key, `${key}_FILE`].some((name) => process.env[name] !== undefined);
@@ -100,7 +100,7 @@ async function startRedis(): Promise<string> {
   const server = execFileSync(join(root, 'bin/ensure-redis'), { encoding: 'utf8' }).trim();
   const data = join(stateDir, 'redis');
   // The append-only file contains event bodies, so only its owner may read the folder.
-  mkdirSync(data, { recursive: true, mode: 0o700 });
+  makeFolder(data, 0o700);
   const probe = createServer().listen(0, '127.0.0.1');
   await once(probe, 'listening');
   const { port } = probe.address() as AddressInfo;

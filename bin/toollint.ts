@@ -2,11 +2,12 @@
 // toollint: connects lib/toollint/command/command-line.ts to the streams, signals, environment and exit code of this
 // process. That file is imported only after the version of Node has been checked.
 import { Console } from 'node:console';
-import { lstatSync, mkdirSync, statSync } from 'node:fs';
+import { lstatSync, statSync } from 'node:fs';
 import * as nodeModule from 'node:module';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { setFlagsFromString } from 'node:v8';
+import { makeFolder } from '../lib/process/make-folder.ts';
 import { BUILD } from '../lib/process/program.ts';
 import { complainer } from './output.ts';
 import { endNow, endWritten } from './process-end.ts';
@@ -30,7 +31,7 @@ function ownCache(): string | undefined {
   try {
     const base = process.env['XDG_CACHE_HOME'] || join(homedir(), '.cache');
     const cache = join(base, 'toollint');
-    mkdirSync(cache, { recursive: true, mode: 0o700 });
+    makeFolder(cache, 0o700);
     const isOwn = (folder: string, forbidden: number) => {
       const status = lstatSync(folder);
       return status.isDirectory() && status.uid === process.getuid?.() && (status.mode & forbidden) === 0;

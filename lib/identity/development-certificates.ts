@@ -5,9 +5,10 @@
 // they are valid for another week and have the expected audience. Processes that start at the same time take turns.
 import { spawnSync } from 'node:child_process';
 import { X509Certificate } from 'node:crypto';
-import { mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { makeFolder } from '../process/make-folder.ts';
 import { alternativeNames } from './producer-identity.ts';
 
 const SCRIPT = fileURLToPath(new URL('../../bin/development-certificates', import.meta.url));
@@ -32,7 +33,7 @@ export async function developmentCertificates(stateDir: string, audienceUri: str
   const folder = join(stateDir, 'tls');
   const files = filesIn(folder);
   if (isUsable(files, audienceUri, nowMs)) return files;
-  mkdirSync(stateDir, { recursive: true });
+  makeFolder(stateDir);
   const made = mkdtempSync(join(stateDir, 'tls-'));
   const { DatabaseSync } = await import('node:sqlite');
   // The operating system releases the lock on a SQLite file when the process exits, even after SIGKILL.

@@ -50,11 +50,17 @@ describe('the files of a gateway that starts', () => {
     );
     const file = join(folder, 'file');
     writeFileSync(file, '');
-    const wrong = configured({ INGEST_STATE_DIR: join(file, 'state') });
-    await assert.rejects(readFiles(wrong.config, wrong.log, SYSTEM), {
-      exitCode: 2,
-      message: `INGEST_STATE_DIR="${join(file, 'state')}": expected a writable folder for development certificates (ENOTDIR)`,
-    });
+    const wrongs = [
+      [join(file, 'state'), 'ENOTDIR'],
+      ['/proc/self/state/below', 'ENOENT'],
+    ] as const;
+    for (const [path, code] of wrongs) {
+      const wrong = configured({ INGEST_STATE_DIR: path });
+      await assert.rejects(readFiles(wrong.config, wrong.log, SYSTEM), {
+        exitCode: 2,
+        message: `INGEST_STATE_DIR="${path}": expected a writable folder for development certificates (${code})`,
+      });
+    }
   });
 
   it('end the start, and a check, with a line for each bad one', async () => {

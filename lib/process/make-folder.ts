@@ -1,0 +1,19 @@
+import { existsSync, mkdirSync, statSync } from 'node:fs';
+import { dirname } from 'node:path';
+
+/**
+ * Makes a folder and its missing parents, with `mode`. Throws the system's error.
+ *
+ * Fact: node's `recursive` never returns if a file system answers ENOENT although the parent exists, as /proc does.
+ */
+export function makeFolder(path: string, mode = 0o777): void {
+  try {
+    mkdirSync(path, { mode });
+  } catch (cause) {
+    const { code } = cause as NodeJS.ErrnoException;
+    if (code === 'EEXIST' && statSync(path).isDirectory()) return;
+    if (code !== 'ENOENT' || existsSync(dirname(path))) throw cause;
+    makeFolder(dirname(path), mode);
+    makeFolder(path, mode);
+  }
+}
