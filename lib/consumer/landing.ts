@@ -85,12 +85,10 @@ interface LandingOptions {
 
 export class Landing {
   readonly #options: LandingOptions;
-  readonly #telemetry: Telemetry;
   #weightMax = WEIGHT_FIRST;
 
   constructor(options: LandingOptions) {
     this.#options = options;
-    this.#telemetry = options.telemetry;
   }
 
   /** Lands as many entries of a batch as one transaction may contain. */
@@ -154,7 +152,7 @@ export class Landing {
     } catch (cause) {
       if (!(cause instanceof BatchRefused)) throw cause;
       if (events.length === 1) {
-        this.#telemetry.log.error({ entry: first.entry, err: cause.cause }, 'the warehouse refuses an event');
+        this.#options.telemetry.log.error({ entry: first.entry, err: cause.cause }, 'the warehouse refuses an event');
         return [rejected(first, 'refused_by_warehouse', `the warehouse cannot store this event (${cause.message})`)];
       }
       const middle = events.length >> 1;
@@ -166,19 +164,19 @@ export class Landing {
   #tally(events: readonly EnteredEvent[], outcomes: readonly LandingOutcome[], startMs: number): readonly Rejection[] {
     const now = this.#options.clock.epochMs();
     const isLanded = (_: unknown, at: number): boolean => outcomes[at] === 'landed' || outcomes[at] === 'duplicate';
-    this.#telemetry.spans?.(events.filter(isLanded), startMs, now);
+    this.#options.telemetry.spans?.(events.filter(isLanded), startMs, now);
     const refused: Rejection[] = [];
     events.forEach((event, at) => {
       const outcome = outcomes[at];
       if (outcome === 'landed') this.#countLanded(event, now);
-      else if (outcome === 'duplicate') this.#telemetry.metrics.duplicates.add();
+      else if (outcome === 'duplicate') this.#options.telemetry.metrics.duplicates.add();
       else if (outcome !== undefined) refused.push(rejected(event, REFUSED[outcome].code, REFUSED[outcome].why));
     });
     return refused;
   }
 
   #countLanded({ acceptedAtMs, replayOf }: EnteredEvent, nowMs: number): void {
-    const { metrics, log } = this.#telemetry;
+    const { metrics, log } = this.#options.telemetry;
     const delayMs = Math.max(0, nowMs - acceptedAtMs);
     if (metrics.landed.value === 0) log.info(`first event landed after ${delayMs} ms`);
     metrics.landed.add();
@@ -194,7 +192,7 @@ export class Landing {
       asked.map(({ id = '', producer, body }) => ({ id, producer, body })),
     );
     const landed = new Set(asked.filter((_, at) => answers[at]));
-    for (let at = 0; at < landed.size; at += 1) this.#telemetry.metrics.duplicates.add();
+    for (let at = 0; at < landed.size; at += 1) this.#options.telemetry.metrics.duplicates.add();
     return rejections.filter((one) => !landed.has(one));
   }
 
@@ -217,10 +215,10 @@ export class Landing {
 
   #tellQuarantined(rejections: readonly Rejection[], startMs: number): void {
     if (rejections.length === 0) return;
-    this.#telemetry.spans?.(rejections, startMs, this.#options.clock.epochMs());
-    for (const { code } of rejections) this.#telemetry.metrics.quarantined.of({ reason: code }).add();
+    this.#options.telemetry.spans?.(rejections, startMs, this.#options.clock.epochMs());
+    for (const { code } of rejections) this.#options.telemetry.metrics.quarantined.of({ reason: code }).add();
     const [first] = rejections;
-    this.#telemetry.log.error(
+    this.#options.telemetry.log.error(
       { entries: rejections.length, entry: first?.entry, reason: first?.reason, traceparent: first?.traceparent },
       'entries put in quarantine',
     );
