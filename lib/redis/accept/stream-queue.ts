@@ -67,17 +67,14 @@ interface StreamQueueOptions {
 }
 
 export class StreamQueue implements Queue {
+  readonly #options: StreamQueueOptions;
   readonly #connection: RedisConnection;
   readonly #clock: Clock;
   readonly #timeoutMs: number;
   /** The enqueue timeout, but at least PROBE_TIMEOUT_MS and at most STALL_MAX_MS. */
   readonly #probeTimeoutMs: number;
-  readonly #log: Log;
-  readonly #onCall: QueueObserver['onCall'];
-  readonly #stream: string;
   /** In milliseconds, as an argument of scripts. */
   readonly #retention: string;
-  readonly #makes: boolean;
   readonly #identity: KnownIdentity;
   readonly #durability: DurabilityCheck;
   readonly #replicated: ReplicatedSender | undefined;
@@ -93,17 +90,14 @@ export class StreamQueue implements Queue {
   #stalledSinceMs: number | undefined;
 
   constructor(options: StreamQueueOptions) {
-    const { clock, log, part, connection, durability, observer = {} } = options;
+    const { clock, log, part, connection, durability, observer } = options;
     const { stream, retentionMs, makes } = part;
+    this.#options = options;
     this.#connection = connection;
     this.#clock = clock;
-    this.#log = log;
     this.#timeoutMs = options.enqueueTimeoutMs;
     this.#probeTimeoutMs = Math.min(Math.max(PROBE_TIMEOUT_MS, this.#timeoutMs), STALL_MAX_MS);
-    this.#onCall = observer.onCall;
-    this.#stream = stream;
     this.#retention = String(retentionMs);
-    this.#makes = makes;
     this.#identity = new KnownIdentity(stream, clock, part.identify);
     this.#durability = new DurabilityCheck(durability.level, durability.replicas, log);
     if (durability.replicas > 0) {
@@ -112,8 +106,7 @@ export class StreamQueue implements Queue {
       this.#replicated.open();
     }
     if (makes) {
-      const { onReport } = observer;
-      this.#trimmer = new StreamTrimmer({ stream, retentionMs, clock, server: connection, log, onReport });
+      this.#trimmer = new StreamTrimmer({ ...observer, stream, retentionMs, clock, server: connection, log });
       this.#trimmer.start();
     }
     this.#probe = new QueueProbe(() => this.#callEmpty(), connection, clock, log);
@@ -157,7 +150,7 @@ export class StreamQueue implements Queue {
   #send(sender: Server, first: Submission): void {
     const call = this.#calls.add(first);
     this.#pending = call;
-    ACCEPT.runLate(sender, this.#stream, () => this.#argumentsOf(call)).then(
+    ACCEPT.runLate(sender, this.#options.part.stream, () => this.#argumentsOf(call)).then(
       (reply) => this.#answered(call, reply),
       (cause: unknown) => this.#refused(call, cause),
     );
@@ -177,10 +170,10 @@ export class StreamQueue implements Queue {
     if (call.settled) return;
     call.settled = true;
     const { submissions } = call;
-    this.#onCall?.((this.#clock.ms() - call.sinceMs) / 1000, submissions.length);
+    this.#options.observer?.onCall?.((this.#clock.ms() - call.sinceMs) / 1000, submissions.length);
     const digits = typeof reply === 'string' ? reply : '';
     if (digits.length !== submissions.length)
-      this.#log.error({ events: submissions.length }, 'the queue sent a malformed answer');
+      this.#options.log.error({ events: submissions.length }, 'the queue sent a malformed answer');
     submissions.forEach((one, at) => one.settle(OUTCOMES[digits.charCodeAt(at) - 0x30] ?? 'unavailable'));
   }
 
@@ -197,7 +190,7 @@ export class StreamQueue implements Queue {
     if (this.#stalledSinceMs !== undefined) return { kind: 'unavailable' };
     const args = [this.#identity.index.field(id), this.#retention];
     try {
-      const found = FIND.run(this.#connection.bytes, this.#stream, args);
+      const found = FIND.run(this.#connection.bytes, this.#options.part.stream, args);
       const reply = await withTimeout(this.#clock, found, this.#timeoutMs);
       const latestMs = this.#trimmer?.latestMs ?? this.#clock.epochMs();
       const [event] = entriesOf(reply, this.#identity.source, latestMs).deliveries;
@@ -206,7 +199,7 @@ export class StreamQueue implements Queue {
       const { body, acceptedAtMs, notes } = event;
       return { kind: 'found', event: { body, acceptedAtMs, traceparent: notes.traceparent } };
     } catch (cause) {
-      this.#log.debug({ err: cause }, 'look-up failed');
+      this.#options.log.debug({ err: cause }, 'look-up failed');
       return { kind: 'unavailable' };
     }
   }
@@ -248,7 +241,7 @@ export class StreamQueue implements Queue {
 
   /** Calls the script without events. This detects a frozen server or a dead connection even if there are no events. */
   async #callEmpty(): Promise<void> {
-    const answer = ACCEPT.run(this.#replicated ?? this.#connection, this.#stream, [this.#retention]);
+    const answer = ACCEPT.run(this.#replicated ?? this.#connection, this.#options.part.stream, [this.#retention]);
     try {
       await withTimeout(this.#clock, answer, this.#probeTimeoutMs);
       this.#stalledSinceMs = undefined;
@@ -259,11 +252,12 @@ export class StreamQueue implements Queue {
   }
 
   async #inspect(server: Server, replicas: number): Promise<void> {
-    await assertRights(server, this.#stream, 'gateway', replicas > 0 ? ['wait 1 1'] : []);
+    const { stream, makes } = this.#options.part;
+    await assertRights(server, stream, 'gateway', replicas > 0 ? ['wait 1 1'] : []);
     await this.#identity.ask(server);
-    if (this.#makes) {
-      await ensureGroup(server, this.#stream);
-      await noteReplicas(server, this.#stream, replicas);
+    if (makes) {
+      await ensureGroup(server, stream);
+      await noteReplicas(server, stream, replicas);
     }
     await this.#durability.check(server);
   }

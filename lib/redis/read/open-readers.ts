@@ -26,8 +26,7 @@ export function streamReaders({ uri, partitions, log, onReport, ...system }: Rea
   const name = memberName(system.random);
   return parts.map((part, at) => {
     const own = parts.length === 1 ? log : log.child({ partition: at });
-    const reported = (report: QueueReport): void => onReport(report, String(at));
-    return new StreamReader({ ...system, part, name, log: own, onReport: reported });
+    return new StreamReader({ ...system, part, name, log: own, onReport: (report) => onReport(report, String(at)) });
   });
 }
 
@@ -51,8 +50,7 @@ export async function joinReplicas(
   if (reachable.length === 0) {
     const waiting = readers.find((reader) => reader.waiting);
     if (waiting === undefined) throw queueFailure(queueUri, new Error(queueIsAway(readers[0]?.lastError ?? '')));
-    const reason = waiting.lastError;
-    log.error({ reason }, 'the queue is reachable but accepts no commands; starting and waiting');
+    log.error({ reason: waiting.lastError }, 'the queue is reachable but accepts no commands; starting and waiting');
   }
   const deadline = clock.ms() + REGISTER_TIMEOUT_MS;
   // Streams are registered in order, so that one of two consumers that start together gets a place on every stream.

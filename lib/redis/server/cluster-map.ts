@@ -78,5 +78,5 @@ const slotRanges = (answer: RedisValue, asked: string) =>
     ),
   }));
 
-const hostAndPort = (host: string, port = ''): string =>
+export const hostAndPort = (host: string, port = ''): string =>
   host.includes(':') && !host.startsWith('[') ? `[${host}]:${port}` : `${host}:${port}`;

@@ -10,7 +10,7 @@ import { messageOf } from '../../process/message-of.ts';
 import { askOnce, shared } from './ask-once.ts';
 import type { MasterLookup } from './connection.ts';
 import type { Server } from '../wire/values.ts';
-import type { ClusterAddress } from './cluster-map.ts';
+import { hostAndPort, type ClusterAddress } from './cluster-map.ts';
 import { RedisError } from '../wire/errors.ts';
 
 const WATCH_MS = 500;
@@ -26,8 +26,7 @@ async function masterByMost({ hosts, masterName, uriOf }: ClusterAddress, system
     const found = (await server.send(['SENTINEL', 'GET-MASTER-ADDR-BY-NAME', masterName])) as
       readonly [host: string, port: string] | null;
     if (found === null) throw new RedisError(`the sentinels know no master named ${masterName}`);
-    const [host, port] = found;
-    return uriOf(host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`);
+    return uriOf(hostAndPort(...found));
   };
   const ask = (host: string): Promise<string> =>
     askOnce(system, uriOf(host, true), master, ANSWER_TIMEOUT_MS).catch((cause: unknown) => {

@@ -28,14 +28,7 @@ interface TrimmerOptions {
 }
 
 /** See trim.lua. */
-type TrimReply = readonly [
-  report: readonly RedisValue[],
-  atMs: number,
-  dropped: number,
-  more: number,
-  gone: readonly string[],
-  serverMs: number,
-];
+type TrimReply = readonly [readonly RedisValue[], number, number, number, readonly string[], number];
 
 export class StreamTrimmer {
   readonly #options: TrimmerOptions;
