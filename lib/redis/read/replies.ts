@@ -23,11 +23,8 @@ export class Replies {
       const late = (): void => {
         const before = received;
         received = this.connection.bytesReceived;
-        if (received !== before) {
-          limit = this.#limits.add(ANSWER_TIMEOUT_MS, late);
-          return;
-        }
-        reject(new NoAnswer('no answer in time'));
+        if (received !== before) return void (limit = this.#limits.add(ANSWER_TIMEOUT_MS, late));
+        reject(new NoAnswer(`no answer within ${waitMs + ANSWER_TIMEOUT_MS} ms`));
         this.connection.restart('the server does not answer');
       };
       let limit = this.#limits.add(waitMs + ANSWER_TIMEOUT_MS, late);
