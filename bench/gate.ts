@@ -27,8 +27,8 @@ const TIME_MAX_MS = 205_000;
 /** The time for each side of a pair. Three seconds is enough for 60 slices of 50 ms on each side. */
 const COST_DURATION = { seconds: 3, warmupSeconds: 3 };
 /**
- * Fact: p99 is 3 to 4 ms in some processes of a gateway, and 9 to 12 ms in most others of the same gateway. Choice: many
- * short runs, each with a new process, so that one of the fast ones is among them.
+ * Fact: p99 is 3 to 4 ms in some processes of a gateway, and 9 to 12 ms in most others of the same gateway. Choice:
+ * many short runs, each with a new process, so that one of the fast ones is among them.
  */
 const LATENCY_DURATION = { seconds: 2, warmupSeconds: 1 };
 
