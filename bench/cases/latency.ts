@@ -1,5 +1,5 @@
-// Measures latency at fixed rates, from the time at which each request was due. The floor receives 50 % of the gateway's saturation rate, not of its own, so that
-// both have the same load.
+// Measures latency at fixed rates, from the time at which each request was due. The floor receives 50 % of the
+// gateway's saturation rate, not of its own, so that both have the same load.
 import type { BenchCase } from '../bench-case.ts';
 import { FLOOR, GATEWAY } from '../subjects.ts';
 

@@ -25,7 +25,7 @@ const titleOf = ({ consumers, ratePerS }: (typeof SETUPS)[number]): string =>
 
 export const whole: BenchCase = {
   name: 'whole',
-  aim: 'CPU time per event of gateway (server), Redis, consumers and PostgreSQL, and the time until an event has landed.',
+  aim: 'CPU time per event of gateway (server), Redis, consumers and PostgreSQL, and the time until an event lands.',
   roundsMax: 3,
   comparisons: SETUPS.flatMap((setup) => {
     const of = titleOf(setup);

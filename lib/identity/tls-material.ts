@@ -22,7 +22,7 @@ export interface TlsMaterial {
   readonly expired: string | undefined;
   /** Authorities and lists that do not work now, beside others that do. */
   readonly warnings: readonly string[];
-  /** When `cert`, `client_ca` and `crl` expire, in Unix milliseconds. A revocation list expires when its next update is due. */
+  /** When `cert`, `client_ca` and `crl` (at its next update) expire, in Unix milliseconds. */
   readonly expiry: readonly { readonly file: string; readonly atMs: number }[];
 }
 

@@ -19,9 +19,9 @@ const EVENTS_BETWEEN = 1.5 * PER_SECOND;
 const CONNECTIONS = { maxSockets: 40, scheduling: 'fifo' } as const;
 const SENDERS = 200;
 /**
- * A gateway that stops closes connections that were idle for this long (lib/http/connection.ts). If this process does not
- * run for so long, its next request may meet such a connection. The gateway has not seen the request, so a client may
- * send it again (RFC 9112, section 9.3.1), which this one does not.
+ * A gateway that stops closes connections that were idle for this long (lib/http/connection.ts). If this process does
+ * not run for so long, its next request may meet such a connection. The gateway has not seen the request, so a client
+ * may send it again (RFC 9112, section 9.3.1), which this one does not.
  */
 const IDLE_GRACE_MS = 400;
 const SHOWN_MAX = 10;

@@ -77,8 +77,8 @@ function verdictsOf({ comparison, baseline }: Judgment, hasChanges: boolean): Ve
 function whyKnown({ entry: { accepted }, by }: Known, hasChanges: boolean): string {
   const what = by === 'text' ? 'same rule, message and flagged text' : 'same rule and message';
   const similar = by === 'text' ? 'nearest' : 'one with the most similar line';
-  const where = `${hasChanges ? similar : 'first'} in this file that is left`;
-  const reason = `known: the baseline has ${by === 'fingerprint' ? 'its fingerprint' : `one of the ${what}, the ${where}`}`;
+  const where = `the ${hasChanges ? similar : 'first'} in this file that is left`;
+  const reason = `known: the baseline has ${by === 'fingerprint' ? 'its fingerprint' : `one of the ${what}, ${where}`}`;
   if (accepted === undefined) return reason;
   const until = accepted.until === undefined ? '' : ` until ${accepted.until}`;
   return `${reason}; accepted${until}: ${accepted.reason}`;

@@ -1,0 +1,36 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { TimeLimits } from '../../lib/process/time-limits.ts';
+import { VirtualClock } from '../support/virtual-clock.ts';
+
+describe('time limits', () => {
+  it('are called once when they are due, in any order, and not after they were removed', async () => {
+    const clock = new VirtualClock();
+    const limits = new TimeLimits(clock);
+    const late: string[] = [];
+    limits.add(300, () => late.push('second'));
+    limits.add(100, () => late.push('first'));
+    limits.remove(limits.add(50, () => late.push('removed')));
+    await clock.advance(99);
+    assert.deepEqual(late, []);
+    await clock.advance(1);
+    assert.deepEqual(late, ['first']);
+    await clock.advance(1_000);
+    assert.deepEqual(late, ['first', 'second']);
+    assert.equal(clock.pending, 0);
+  });
+
+  it('need one timer, however many calls end in time beside a longer one', async () => {
+    const clock = new VirtualClock();
+    const limits = new TimeLimits(clock);
+    for (let call = 0; call < 100; call += 1) {
+      const long = limits.add(4_000, assert.fail);
+      const short = limits.add(3_000, assert.fail);
+      await clock.advance(1);
+      limits.remove(short);
+      await clock.advance(900);
+      limits.remove(long);
+      assert.ok(clock.pending <= 1, `${clock.pending} timers after ${call} calls`);
+    }
+  });
+});
