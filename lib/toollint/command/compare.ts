@@ -43,7 +43,7 @@ export async function runCompare(args: readonly string[], io: ProgramIo): Promis
   const { values, positionals } = parseCommand(args, VERDICT_OPTIONS);
   const [basePath = '', currentPath = ''] = inputsOf(positionals, 'toollint compare BASE CURRENT', 2, 2);
   const gate = gateFrom(values);
-  const plan = await planOutput(values, io, [basePath]);
+  const plan = await planOutput(values, io, positionals);
   const base = await inputSource(basePath, io);
   const changes = changesSinceBaseline(base, values.renames, { root: io.cwd });
   const quiet = values.quiet === true;

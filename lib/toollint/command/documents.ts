@@ -23,7 +23,7 @@ export async function runConvert(args: readonly string[], io: ProgramIo): Promis
   const { values, positionals } = parseCommand(args, OUTPUT_OPTIONS);
   const isAsked = values.to !== undefined || values.format !== undefined;
   const [path = ''] = inputsOf(isAsked ? positionals : [], 'toollint convert REPORT --to FORMAT', 1, 1);
-  const plan = await planOutput(values, io);
+  const plan = await planOutput(values, io, [path]);
   await writeOutput(plan, openReport(await inputSource(path, io)), io);
   return EXIT_OK;
 }
@@ -31,7 +31,7 @@ export async function runConvert(args: readonly string[], io: ProgramIo): Promis
 export async function runMerge(args: readonly string[], io: ProgramIo): Promise<number> {
   const { values, positionals } = parseCommand(args, OUTPUT_OPTIONS);
   const inputs = inputsOf(positionals, 'toollint merge REPORT...');
-  const plan = await planOutput(values, io);
+  const plan = await planOutput(values, io, inputs);
   const reports: NamedReport[] = [];
   // One input at a time, so that only one text is in memory.
   for (const path of inputs) {

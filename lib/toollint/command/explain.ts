@@ -8,7 +8,7 @@ import type { Finding } from '../document/report-schema.ts';
 import { changesSinceBaseline } from './baseline-input.ts';
 import { compare } from './compare.ts';
 import type { Judgment } from './judge.ts';
-import { inputsOf, inputSource, parseCommand, text } from './options.ts';
+import { checkStandardInput, inputsOf, inputSource, parseCommand, text } from './options.ts';
 import { type ProgramIo, streamSink } from './program-io.ts';
 import { scan, scanOptions } from './scan.ts';
 import { EXIT_OK } from './verdict.ts';
@@ -20,7 +20,9 @@ export async function runExplain(args: readonly string[], io: ProgramIo): Promis
   const { values, positionals } = parseCommand(args, EXPLAIN_OPTIONS);
   const [asked = ''] = inputsOf(positionals, 'toollint explain FINGERPRINT|PATH:LINE|LINE', 1, 1);
   const { baseline: name = 'toollint-baseline.jsonl', report } = values;
-  if (!existsSync(resolve(io.cwd, name))) throw usageFailure(`there is no baseline ${name}; name one with --baseline`);
+  checkStandardInput([name, report]);
+  if (name !== '-' && !existsSync(resolve(io.cwd, name)))
+    throw usageFailure(`there is no baseline ${name}; name one with --baseline`);
   const scope = scanOptions(values, [], io);
   const baseline = await inputSource(name, io);
   const changes = changesSinceBaseline(baseline, values.renames, scope);

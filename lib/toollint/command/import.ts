@@ -22,7 +22,8 @@ export async function runImport(args: readonly string[], io: ProgramIo): Promise
   checkGateNeeds(gate, values.baseline !== undefined);
   const { baseline, timestamp, tool, quiet = false } = values;
   const scope = { root: resolve(io.cwd, values.root ?? '.'), pathPrefix: values['path-prefix'] ?? '' };
-  const plan = await planOutput(values, io, [baseline ?? []].flat());
+  options.checkStandardInput([...inputs, baseline]);
+  const plan = await planOutput(values, io, [...inputs, baseline]);
   const sources: DocumentSource[] = [];
   for (const path of inputs) sources.push(await options.inputSource(path, io));
   const { report, notes } = importReports(sources, { ...scope, timestamp, tool });

@@ -67,13 +67,18 @@ export function checkBaselineOptions(values: BaselineValues): void {
 }
 
 export async function inputSource(path: string, io: ProgramIo): Promise<DocumentSource> {
-  if (path === '-') return streamSource(io.stdin, 'standard input', { signal: io.signal });
-  return fileSource(resolve(io.cwd, path), path);
+  if (path !== '-') return fileSource(resolve(io.cwd, path), path, io);
+  return streamSource(io.stdin, 'standard input', io);
 }
 
-/** Throws ReportFailure for another number of inputs, or if two are standard input, which can be read only once. */
+/** Throws ReportFailure for another number of inputs. */
 export function inputsOf(positionals: readonly string[], usage: string, least = 1, most = Infinity): string[] {
   if (positionals.length < least || positionals.length > most) throw usageFailure(`usage: ${usage}`);
-  if (positionals.filter((path) => path === '-').length > 1) throw usageFailure("only one input can be '-'");
+  checkStandardInput(positionals);
   return [...positionals];
+}
+
+/** Throws ReportFailure if two inputs are standard input, which can be read only once. */
+export function checkStandardInput(inputs: readonly (string | undefined)[]): void {
+  if (inputs.filter((path) => path === '-').length > 1) throw usageFailure("only one input can be '-'");
 }

@@ -1,7 +1,7 @@
 // The outputs of a run: standard output, `-o`, and files (`--format sarif=out.sarif`). They are checked before the
 // work starts and written after it.
 import { existsSync } from 'node:fs';
-import { realpath } from 'node:fs/promises';
+import { stat } from 'node:fs/promises';
 import { posix, resolve } from 'node:path';
 import { convert, type Format, FORMATS, isFormat } from '../convert/convert.ts';
 import type { ConvertOptions, Stated } from '../convert/converter.ts';
@@ -25,7 +25,7 @@ export interface OutputPlan {
 export async function planOutput(
   values: OutputValues,
   io: ProgramIo,
-  inputs: readonly string[] = [],
+  inputs: readonly (string | undefined)[],
 ): Promise<OutputPlan> {
   const { output, format = [], to = [] } = values;
   const asked = [...format, ...to].map(targetOf);
@@ -36,18 +36,28 @@ export async function planOutput(
   if (mains.length === 0 && (output !== undefined || asked.length === 0))
     asked.unshift({ format: isShown ? 'pretty' : 'report', file: undefined });
   const targets = asked.map((target) => ({ ...target, file: target.file ?? output }));
-  const real = (name: string) => realpath(resolve(io.cwd, name)).catch(() => resolve(io.cwd, name));
-  const taken = new Set(await Promise.all(inputs.filter((name) => name !== '-').map(real)));
+  const taken = new Set<string>();
+  for (const name of inputs.filter((input) => input !== undefined)) {
+    const { id, isFile } = await placeOf(name === '-' ? '/dev/stdin' : resolve(io.cwd, name));
+    if (isFile) taken.add(id);
+  }
   for (const { file } of targets) {
     if (file === undefined) continue;
     if (file === '' || file === '-')
       throw usageFailure(`'${file}' is not the name of an output: standard output needs no name`);
-    const place = await real(file);
-    if (taken.has(place)) throw usageFailure(`${file} is read or written already; choose another output`);
-    taken.add(place);
+    const { id } = await placeOf(resolve(io.cwd, file));
+    if (taken.has(id)) throw usageFailure(`${file} is read or written already; choose another output`);
+    taken.add(id);
     await checkWritable(resolve(io.cwd, file), file);
   }
   return { targets, options: convertOptions(values, io) };
+}
+
+/** Identifies a file by its inode, because links can lead to it, or by its path if it does not exist yet. */
+async function placeOf(path: string): Promise<{ id: string; isFile: boolean }> {
+  const status = await stat(path, { bigint: true }).catch(() => undefined);
+  if (status === undefined) return { id: path, isFile: true };
+  return { id: `${status.dev}:${status.ino}`, isFile: status.isFile() };
 }
 
 function targetOf(text: string): { format: Format; file: string | undefined } {
@@ -106,6 +116,6 @@ export async function writeOutput(
     }
     const inFile = { ...options, color: false, width: Infinity };
     if (file === undefined) await convert(shown, format, streamSink(io.stdout, 'standard output'), options);
-    else await writeWhole(resolve(io.cwd, file), file, (sink) => convert(shown, format, sink, inFile));
+    else await writeWhole(resolve(io.cwd, file), file, (sink) => convert(shown, format, sink, inFile), io.signal);
   }
 }

@@ -51,7 +51,7 @@ export async function runScan(args: readonly string[], io: ProgramIo): Promise<n
   const options = scanOptions(values, positionals, io);
   checkBaselineOptions(values);
   const gate = gateFrom(values);
-  const plan = await planOutput(values, io, [values.baseline ?? []].flat());
+  const plan = await planOutput(values, io, [values.config, values.baseline]);
   const baseline = await baselineInput(values, options, io);
   io.enterLinter?.(options.root);
   const progress = progressLine(io);

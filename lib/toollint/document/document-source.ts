@@ -1,5 +1,6 @@
+import { constants, createReadStream, openSync, realpathSync, statSync } from 'node:fs';
+import { Socket } from 'node:net';
 import { addAbortSignal, type Readable } from 'node:stream';
-import { createReadStream, realpathSync } from 'node:fs';
 import { ioFailure, ReportFailure, throwIfInterrupted } from './failure.ts';
 
 /** About 600,000 findings. */
@@ -10,9 +11,23 @@ export interface DocumentSource {
   readonly bytes: Uint8Array;
 }
 
+export interface ReadOptions {
+  readonly signal?: AbortSignal | undefined;
+}
+
 /** Throws ReportFailure if the file cannot be read, is a directory or is too long. */
-export async function fileSource(path: string, name: string): Promise<DocumentSource> {
-  return streamSource(createReadStream(path, { highWaterMark: 1 << 20 }), name);
+export async function fileSource(path: string, name: string, options: ReadOptions = {}): Promise<DocumentSource> {
+  return streamSource(openFile(path, name), name, options);
+}
+
+/** Never waits for a named pipe in a thread, because the process could not exit until somebody opens the pipe. */
+function openFile(path: string, name: string): Readable {
+  try {
+    if (statSync(path).isFIFO()) return new Socket({ fd: openSync(path, constants.O_RDONLY | constants.O_NONBLOCK) });
+    return createReadStream(path, { highWaterMark: 1 << 20 });
+  } catch (cause) {
+    throw ioFailure('read', name, cause);
+  }
 }
 
 export function realFolder(path: string): string {
@@ -26,7 +41,7 @@ export function realFolder(path: string): string {
 export async function streamSource(
   stream: Readable,
   name: string,
-  { signal }: { signal?: AbortSignal | undefined } = {},
+  { signal }: ReadOptions = {},
 ): Promise<DocumentSource> {
   if (signal !== undefined) addAbortSignal(signal, stream);
   try {

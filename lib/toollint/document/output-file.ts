@@ -1,9 +1,11 @@
 // Writes a file completely or not at all: writes a temporary file in the same folder, flushes it to disk, and renames
 // it. Writes devices and pipes directly.
 import { randomBytes } from 'node:crypto';
-import { open, realpath, rename, rm, stat } from 'node:fs/promises';
+import { constants } from 'node:fs';
+import { type FileHandle, open, realpath, rename, rm, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
-import { errnoOf, ioFailure, ReportFailure } from './failure.ts';
+import { setTimeout } from 'node:timers/promises';
+import { errnoOf, ioFailure, ReportFailure, throwIfInterrupted } from './failure.ts';
 import type { Report } from './report-schema.ts';
 
 /** Throws ReportFailure if the file cannot be written. Call this before long work. */
@@ -15,13 +17,22 @@ export async function checkWritable(path: string, name: string): Promise<void> {
   });
 }
 
-export async function writeWhole(path: string, name: string, write: (sink: TextSink) => Promise<void>): Promise<void> {
+const READER_POLL_MS = 50;
+
+export async function writeWhole(
+  path: string,
+  name: string,
+  write: (sink: TextSink) => Promise<void>,
+  signal?: AbortSignal,
+): Promise<void> {
   const place = await realpath(path).catch(() => path);
   const status = await stat(place).catch(() => undefined);
   const isDirect = status?.isFile() === false;
   const draft = isDirect ? place : join(dirname(place), `.${basename(place)}.${randomBytes(6).toString('hex')}.tmp`);
   try {
+    const probe = status?.isFIFO() === true ? await openedPipe(place, signal) : undefined;
     const handle = await open(draft, isDirect ? 'w' : 'wx', 0o666);
+    await probe?.close();
     try {
       if (status !== undefined && !isDirect) await handle.chmod(status.mode & 0o777);
       await write((text) => handle.writeFile(text));
@@ -33,6 +44,22 @@ export async function writeWhole(path: string, name: string, write: (sink: TextS
   } catch (cause) {
     if (!isDirect) await rm(draft, { force: true });
     throw errnoOf(cause) === undefined ? cause : ioFailure('write', name, cause);
+  }
+}
+
+/**
+ * Resolves when somebody reads a named pipe. To wait for that in open() would block a thread, and the process could not
+ * exit until then.
+ */
+async function openedPipe(path: string, signal: AbortSignal | undefined): Promise<FileHandle> {
+  for (;;) {
+    throwIfInterrupted(signal);
+    try {
+      return await open(path, constants.O_WRONLY | constants.O_NONBLOCK);
+    } catch (cause) {
+      if (errnoOf(cause) !== 'ENXIO') throw cause;
+    }
+    await setTimeout(READER_POLL_MS);
   }
 }
 

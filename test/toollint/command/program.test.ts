@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { chmodSync, closeSync, mkdirSync, openSync, readdirSync, statSync, symlinkSync } from 'node:fs';
-import { readFile, writeFile } from 'node:fs/promises';
+import { open, readFile, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Writable } from 'node:stream';
@@ -222,6 +222,38 @@ describe('the program', () => {
 });
 
 describe('the process', () => {
+  it('reads and writes named pipes, and ends if it is interrupted while it waits for one', async (t) => {
+    const cwd = await project(t, {});
+    const report = JSON.stringify(sampleReport([sampleFinding()]));
+    await writeJson(cwd, 'r.json', report);
+    spawnSync('mkfifo', ['in', 'out'], { cwd });
+    const both = start(t, ['convert', 'in', '--to', 'report', '-o', 'out'], { cwd });
+    const [, text] = await Promise.all([writeFile(join(cwd, 'in'), report), readFile(join(cwd, 'out'), 'utf8')]);
+    assert.deepEqual(JSON.parse(text), JSON.parse(report));
+    assert.equal((await finished(both)).code, 0);
+    for (const args of [
+      ['validate', 'in'],
+      ['scan', '--baseline', 'in'],
+    ]) {
+      const waiting = start(t, args, { cwd });
+      const writer = await open(join(cwd, 'in'), 'w');
+      waiting.kill('SIGINT');
+      assert.deepEqual(await finished(waiting), { code: 130, stdout: '', stderr: '' }, args.join(' '));
+      await writer.close();
+    }
+  });
+
+  it('refuses to replace the file that is its standard input', async (t) => {
+    const cwd = await project(t, {});
+    const path = await writeJson(cwd, 'r.json', sampleReport([]));
+    const input = await open(path);
+    t.after(() => input.close());
+    const program = [join(HOME, 'bin/toollint.ts'), 'convert', '-', '--to', 'sarif', '-o', path];
+    const { status, stderr } = spawnSync(process.execPath, program, { stdio: [input.fd, 'pipe', 'pipe'] });
+    assert.equal(status, 2);
+    assert.match(String(stderr), /is read or written already/u);
+  });
+
   it('writes the same bytes in any locale and time zone', { tags: ['long'] }, async (t) => {
     const cwd = await project(t, { 'İ.js': 'var a;\n', 'i.js': 'var b;\n', 'I.js': 'var b;\n' });
     const locales = [

@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict';
+import { readFile, symlink } from 'node:fs/promises';
+import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { sampleFinding, sampleReport } from '../support/samples.ts';
 import { project, rulesIn, scanned, toollint, writeJson } from '../support/verbs.ts';
@@ -33,6 +35,8 @@ const REFUSED: readonly (readonly string[])[] = [
   [...UPDATE, '--until', '2999-01-01'],
   [...UPDATE, '--accept', 'no-var', '--reason', 'r', '--until', 'soon'],
   ['compare', '-', '-'],
+  ['import', '--from', 'sarif', '-', '--baseline', '-'],
+  ['explain', '12345678', '--baseline', '-', '--report', '-'],
   ['merge'],
   ['import', 'x'],
   ['convert', 'x'],
@@ -62,6 +66,31 @@ describe('the command line', () => {
     const cwd = await project(t, { '--help': '' });
     assert.match((await toollint(['scan', '--', '--help'], { cwd })).stderr, /nothing to scan for '--help'/u);
     assert.match((await toollint(['scan', '--help'], { cwd })).stdout, /^usage: toollint/u);
+  });
+});
+
+describe('the outputs', () => {
+  it('never replace an input, whatever link names it', async (t) => {
+    const cwd = await project(t, { 'a.js': '' });
+    const text = JSON.stringify(sampleReport([sampleFinding()]));
+    await writeJson(cwd, 'r.json', text);
+    await writeJson(cwd, 'b.json', text);
+    await symlink('r.json', join(cwd, 'l.json'));
+    await symlink('.', join(cwd, 'here'));
+    for (const args of [
+      ['convert', 'r.json', '--format', 'sarif=r.json'],
+      ['convert', 'l.json', '--to', 'sarif', '-o', 'r.json'],
+      ['convert', 'r.json', '--to', 'sarif', '-o', 'here/l.json'],
+      ['merge', 'b.json', 'r.json', '-o', './r.json'],
+      ['compare', 'b.json', 'r.json', '-o', 'r.json'],
+      ['import', '--from', 'sarif', 'r.json', '-o', 'r.json'],
+      ['scan', '-c', 'r.json', '-o', 'r.json'],
+    ]) {
+      const { code, stderr } = await toollint(args, { cwd });
+      assert.match(stderr, /^toollint: \S+ is read or written already; choose another output\n$/u, args.join(' '));
+      assert.equal(code, 2);
+      assert.equal(await readFile(join(cwd, 'r.json'), 'utf8'), text);
+    }
   });
 });
 

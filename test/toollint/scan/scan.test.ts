@@ -5,6 +5,7 @@ import { chmod, lstat, readFile, symlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { type Report, writeWhole } from '../../../lib/toollint/toollint.ts';
+import { Interrupted } from '../../../lib/toollint/document/failure.ts';
 import { configText, pathsIn, project, rulesIn, scanned, toollint } from '../support/verbs.ts';
 import { assertSound } from '../support/samples.ts';
 
@@ -160,7 +161,7 @@ describe('the output of a scan', () => {
     assert.equal(await readFile(path, 'utf8'), 'old');
   });
 
-  it('keeps the mode of the old file, follows a link, and writes directly to a pipe', async (t) => {
+  it('keeps the mode of the old file, follows a link, and writes directly to a pipe, or stops to wait for its reader', async (t) => {
     const folder = await project(t, { 'eslint.config.mjs': null, 'out.json': 'old' });
     const write = async (name: string): Promise<void> =>
       await writeWhole(join(folder, name), name, async (sink) => {
@@ -180,5 +181,9 @@ describe('the output of a scan', () => {
     const [text] = await Promise.all([readFile(join(folder, 'pipe'), 'utf8'), write('pipe')]);
     assert.equal(text, 'one two');
     assert.ok((await lstat(join(folder, 'pipe'))).isFIFO());
+    const interrupt = new AbortController();
+    const unread = writeWhole(join(folder, 'pipe'), 'pipe', (sink) => sink('x'), interrupt.signal);
+    interrupt.abort();
+    await assert.rejects(unread, Interrupted);
   });
 });
