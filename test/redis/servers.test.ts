@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer, type AddressInfo, type Socket } from 'node:net';
 import { describe, it } from 'node:test';
 import { queueAddress } from '../../lib/process/queue-uri.ts';
 import { StreamQueue } from '../../lib/redis/accept/stream-queue.ts';
@@ -84,6 +86,16 @@ describe('the master of a slot', () => {
     await alone.signal('SIGKILL');
     await failsWith(/ECONNREFUSED/);
   });
+
+  it('is not found if the nodes are to be reached by host names that they do not announce', async () => {
+    const alone = await node();
+    await alone.command('CONFIG', 'SET', 'cluster-preferred-endpoint-type', 'hostname');
+    const lookup = new ClusterMap(addressOf(`redis+cluster://${hostsOf([alone.port])}`), SYSTEM).lookup('ingest-0');
+    for (const cause of [undefined, new RedisError('MOVED 7 ?:6380')])
+      await assert.rejects(lookup.find(cause), /^Error: no node of the cluster serves the slot of ingest-0$/);
+    await alone.command('CONFIG', 'SET', 'cluster-announce-hostname', 'localhost');
+    await becomes(lookup, `redis://localhost:${alone.port}`);
+  });
 });
 
 describe('the master that Sentinel watches', () => {
@@ -115,6 +127,35 @@ describe('the master that Sentinel watches', () => {
       message: 'the sentinels know no master named another',
     });
     await assert.rejects(nowhere([dead]).find(undefined), /^Error: no sentinel answers \(.*ECONNREFUSED/);
+  });
+
+  it('is never taken from a reply that names no server', async () => {
+    const replies = [
+      '$5\r\nhello\r\n',
+      ':5\r\n',
+      '*0\r\n',
+      '*2\r\n$0\r\n\r\n$4\r\n6379\r\n',
+      '*2\r\n$1\r\na\r\n$5\r\n99999\r\n',
+    ];
+    const master = await freePort();
+    const { port } = await startSentinel(master);
+    for (const reply of replies) {
+      const sockets = new Set<Socket>();
+      const server = createServer((socket) => sockets.add(socket.on('data', () => socket.write(reply))));
+      await once(server.listen(0, '127.0.0.1'), 'listening');
+      atEnd(() => {
+        for (const socket of sockets) socket.destroy();
+        server.close();
+      });
+      const liar = (server.address() as AddressInfo).port;
+      await assert.rejects(nowhere([liar]).find(undefined), /^RedisError: a sentinel names no server: /, reply);
+      const found = await eventually('the sentinel answers', () =>
+        nowhere([liar, port])
+          .find(undefined)
+          .catch(() => false as const),
+      );
+      assert.equal(found, `redis://user:secret@127.0.0.1:${master}/2`);
+    }
   });
 
   it('sends the password only to a sentinel that requires one', async () => {

@@ -28,8 +28,8 @@ export class ClusterMap {
   lookup(key: string): MasterLookup {
     this.#keys.push(key);
     const find = async (cause: Error | undefined): Promise<string> => {
-      const [, host, port] = /^MOVED \d+ (.+):(\d+)$/.exec(cause?.message ?? '') ?? [];
-      const master = host === undefined ? (await this.#masters()).get(key) : hostAndPort(host, port);
+      const [, host = '', port] = /^MOVED \d+ (.+):(\d+)$/.exec(cause?.message ?? '') ?? [];
+      const master = hostAndPort(host, port) ?? (await this.#masters()).get(key);
       if (master === undefined) throw new Error(`no node of the cluster serves the slot of ${key}`);
       return this.#address.uriOf(master);
     };
@@ -55,7 +55,7 @@ export class ClusterMap {
   async #mastersAt(server: Server, node: string): Promise<ReadonlyMap<string, string | undefined>> {
     const ranges = slotRanges(await server.send(['CLUSTER', 'SLOTS']), node.replace(/:\d+$/, ''));
     const slots = await Promise.all(this.#keys.map((key) => server.send(['CLUSTER', 'KEYSLOT', key])));
-    this.#nodes = [...new Set(ranges.flatMap(({ nodes }) => nodes))];
+    this.#nodes = [...new Set(ranges.flatMap(({ nodes }) => nodes.filter((one) => one !== undefined)))];
     return new Map(
       this.#keys.map((key, at) => {
         const slot = Number(slots[at]);
@@ -78,5 +78,11 @@ const slotRanges = (answer: RedisValue, asked: string) =>
     ),
   }));
 
-export const hostAndPort = (host: string, port = ''): string =>
-  host.includes(':') && !host.startsWith('[') ? `[${host}]:${port}` : `${host}:${port}`;
+/**
+ * Returns `undefined` if the reply names no server. A node that must be reached by its host name and announces none has
+ * the name `?`.
+ */
+export function hostAndPort(host: string, port = ''): string | undefined {
+  const named = host.includes(':') && !host.startsWith('[') ? `[${host}]` : host;
+  return /^[^?#@/\\\s]+$/.test(named) && URL.canParse(`redis://${named}:${port}`) ? `${named}:${port}` : undefined;
+}

@@ -23,10 +23,11 @@ export function sentinelLookup(address: ClusterAddress, system: ClockAndRandom):
 
 async function masterByMost({ hosts, masterName, uriOf }: ClusterAddress, system: ClockAndRandom): Promise<string> {
   const master = async (server: Server): Promise<string> => {
-    const found = (await server.send(['SENTINEL', 'GET-MASTER-ADDR-BY-NAME', masterName])) as
-      readonly [host: string, port: string] | null;
+    const found = await server.send(['SENTINEL', 'GET-MASTER-ADDR-BY-NAME', masterName]);
     if (found === null) throw new RedisError(`the sentinels know no master named ${masterName}`);
-    return uriOf(hostAndPort(...found));
+    const place = Array.isArray(found) ? hostAndPort(String(found[0]), String(found[1])) : undefined;
+    if (place === undefined) throw new RedisError(`a sentinel names no server: ${JSON.stringify(found)}`);
+    return uriOf(place);
   };
   const ask = (host: string): Promise<string> =>
     askOnce(system, uriOf(host, true), master, ANSWER_TIMEOUT_MS).catch((cause: unknown) => {
