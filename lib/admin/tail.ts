@@ -37,19 +37,23 @@ export function tailEvents(session: Session, tailing: Tailing): Promise<boolean>
 }
 
 async function tail(session: Session, tailing: Tailing, tally: Tally): Promise<boolean> {
-  const { clock, stopped, queue } = session;
+  const { clock, stopped, queue, tell } = session;
   const { last = 0, follow } = tailing;
   const readings = queue.streams.map((stream) => readingOf(session, stream, tailing));
   const { found, failures } = await answersOf(readings.map((reading) => reading.begin(last)));
-  let isRead = await show(session, tailing, inOrder(found).slice(-last), tally);
+  const shown = inOrder(found).slice(-last);
+  let isRead = await show(session, tailing, shown, tally);
   while (follow && isRead && !stopped.aborted) {
     await clock.sleep(INTERVAL_MS, stopped);
     if (stopped.aborted) break;
     const found = await Promise.all(readings.map((reading) => reading.more()));
     isRead = await show(session, tailing, inOrder(found), tally);
   }
-  if (!follow && failures.length > 0) throw new QueueFailed(failures.map(messageOf).join('; '));
-  return true;
+  if (follow) return true;
+  if (failures.length > 0) throw new QueueFailed(failures.map(messageOf).join('; '));
+  if (stopped.aborted) tell('interrupted');
+  else if (shown.length === 0) tell('no such events on the queue');
+  return shown.length > 0 && !stopped.aborted && !readings.some((reading) => reading.isCutOff());
 }
 
 /** Reads one stream from its end on. */
@@ -60,6 +64,7 @@ function readingOf({ clock, stopped, tell }: Session, stream: QueuedStream, tail
   let added = 0;
   let fullReads = 0;
   let isAway = false;
+  let isCutOff = false;
 
   async function skip() {
     const end = await stream.end();
@@ -72,19 +77,25 @@ function readingOf({ clock, stopped, tell }: Session, stream: QueuedStream, tail
     const { entry: end, length } = await skip();
     let found: readonly QueuedCopy[] = [];
     let searched = 0;
+    let until = end;
     let fromMs = count > 0 && length > 0 ? timeOf(end) : 0;
     for (let windowMs = WINDOW_FIRST_MS; found.length < count && fromMs > 0; windowMs *= WINDOW_GROWTH) {
       fromMs = length <= count ? 0 : Math.max(0, timeOf(end) - windowMs);
-      found = [];
-      for (let from = `${fromMs}-0`; isEntryBefore(from, end);) {
-        if (searched >= SEARCHED_MAX || stopped.aborted) return found;
+      const older: QueuedCopy[] = [];
+      for (let from = `${fromMs}-0`; isEntryBefore(from, until);) {
+        // A window is read forward, so the part of one that was read is not the newest.
+        isCutOff = searched >= SEARCHED_MAX;
+        if (isCutOff) tell(`${stream.name}: only events since ${timeText(timeOf(until))} were searched`);
+        if (isCutOff || stopped.aborted) return found;
         await clock.sleep(INTERVAL_MS, stopped);
         const { entries } = await stream.after(from);
-        searched += entries.length;
-        const existing = entries.filter(({ entry }) => !isEntryBefore(end, entry));
-        found = [...found, ...matching(existing, tailing)].slice(-count);
-        from = entries.at(-1)?.entry ?? end;
+        const existing = entries.filter(({ entry }) => !isEntryBefore(until, entry));
+        searched += existing.length;
+        older.push(...matching(existing, tailing));
+        from = entries.at(-1)?.entry ?? until;
       }
+      found = [...older, ...found].slice(-count);
+      until = `${fromMs}-0`;
     }
     return found;
   }
@@ -111,7 +122,7 @@ function readingOf({ clock, stopped, tell }: Session, stream: QueuedStream, tail
     return events ?? [];
   }
 
-  return { begin, more };
+  return { begin, more, isCutOff: () => isCutOff };
 }
 
 const matching = (entries: readonly QueuedCopy[], { type, producer }: Tailing): readonly QueuedCopy[] =>

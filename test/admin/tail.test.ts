@@ -3,6 +3,7 @@ import { describe, it, type TestContext } from 'node:test';
 import { QueueFailed, type QueuedStream } from '../../lib/ingest/queue-admin.ts';
 import { InProcess } from './in-process.ts';
 import { eventually } from '../support/scope.ts';
+import { SYSTEM } from '../support/system.ts';
 
 const CELLS = /^(\d{4}-\d\d-\d\dT[\d:.]+Z) {2}(\S+) {2}(\S+) {2}(.*?) {2}(\S+ K?i?B)$/;
 
@@ -41,7 +42,7 @@ describe('tail', () => {
 
   it('shows the last events, the newest last, and exits', async (t) => {
     const none = await admin.run(t, 'tail -n 3');
-    assert.deepEqual([none.code, none.out], [0, ''], 'there is no stream yet');
+    assert.deepEqual([none.code, none.out, none.err], [1, '', 'no such events on the queue\n'], 'no stream yet');
     for (let at = 1; at <= 30; at += 1) await add(`${at * 100_000}-0`, 'shop', `order-${at}`, 'order.paid');
     const { code, out } = await admin.run(t, 'tail -n 3');
     assert.equal(code, 0);
@@ -60,6 +61,21 @@ describe('tail', () => {
       cells(out).map(([, , , id]) => id),
       ['order-698', 'order-699'],
     );
+  });
+
+  it('shows the last of a few rare events, although it stops searching long before the first event', async (t) => {
+    const many = (ms: number, count: number): Promise<unknown>[] =>
+      Array.from({ length: count }, (_, at) => add(`${ms}-${at}`, 'shop', `order-${at}`, 't'));
+    await Promise.all([
+      add('1-1', 'shop', 'first', 'rare'),
+      ...many(2, 12_000),
+      add('300000-0', 'shop', 'last', 'rare'),
+    ]);
+    const clock = { ...SYSTEM.clock, sleep: () => Promise.resolve() };
+    const { code, out, err } = await admin.run(t, 'tail -n 3 --type rare', { clock });
+    assert.deepEqual([code, cells(out).map(([, , , id]) => id)], [1, ['last']]);
+    assert.equal(err, 'ingest: only events since 1970-01-01T00:01:35.200Z were searched\n');
+    assert.equal((await admin.run(t, 'tail -n 1 --type rare', { clock })).code, 0);
   });
 
   it('follows new events by type and producer patterns, and escapes control characters', async (t) => {
