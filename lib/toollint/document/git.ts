@@ -1,6 +1,6 @@
 // Runs git on a repository that may not be trusted. Its configuration and attributes can name programs, and git would
 // run them: a monitor of the file system, hooks, filters, and transports that fetch missing objects.
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawnSync } from 'node:child_process';
 import { messageOf, oneLine, ReportFailure } from './failure.ts';
 
 const OUTPUT_BYTES_MAX = 512 << 20;
@@ -30,7 +30,7 @@ function run(cwd: string, args: readonly string[], settings: readonly string[]):
   const options = ['--no-pager', '--no-optional-locks', ...settings.flatMap((setting) => ['-c', setting])];
   try {
     return execFileSync('git', [...options, ...args], {
-      ...{ cwd, maxBuffer: OUTPUT_BYTES_MAX, encoding: 'utf8' },
+      ...{ cwd, env: environment(cwd), maxBuffer: OUTPUT_BYTES_MAX, encoding: 'utf8' },
       stdio: ['ignore', 'pipe', 'pipe'],
     });
   } catch (cause) {
@@ -38,4 +38,17 @@ function run(cwd: string, args: readonly string[], settings: readonly string[]):
     const reason = typeof said === 'string' && said !== '' ? oneLine(said) : messageOf(cause);
     throw new ReportFailure('usage', `git ${args[0] ?? ''}: ${reason}`, cause);
   }
+}
+
+/**
+ * git prefers GIT_DIFF_OPTS to --unified. The hooks of a linked working tree have GIT_DIR alone, for which git takes the
+ * current folder for the top of the working tree.
+ */
+function environment(cwd: string): NodeJS.ProcessEnv {
+  // eslint-disable-next-line no-restricted-properties -- git inherits the environment
+  const all: NodeJS.ProcessEnv = { ...process.env, GIT_DIFF_OPTS: '' };
+  const { GIT_DIR: folder, ...rest } = all;
+  if (folder === undefined || rest['GIT_WORK_TREE'] !== undefined) return all;
+  const { status } = spawnSync('git', ['rev-parse', '--git-dir'], { cwd, env: rest, stdio: 'ignore' });
+  return status === 0 ? rest : all;
 }

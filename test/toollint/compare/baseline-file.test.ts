@@ -146,4 +146,16 @@ describe('the changes since a commit', () => {
     const isTouched = [1, 2, 3, 4].map((line) => touched(changes, '\u00e4.js', line));
     assert.deepEqual(isTouched, [true, false, false, true]);
   });
+
+  it("do not depend on the environment of a linked working tree's hook", async (t) => {
+    const cwd = await repository(t, { 'part/a.js': 'one\ntwo\nthree\n' });
+    const variables = { GIT_DIR: join(cwd, '.git'), GIT_DIFF_OPTS: '--unified=2' };
+    await writeFile(join(cwd, 'part/a.js'), 'one\ntwo\nnew\n');
+    const before = { ...process.env };
+    t.after(() => void (process.env = before));
+    Object.assign(process.env, variables);
+    const changes = changesSince('HEAD', join(cwd, 'part'));
+    const isTouched = [1, 2, 3].map((line) => touched(changes, 'a.js', line));
+    assert.deepEqual(isTouched, [false, false, true]);
+  });
 });
