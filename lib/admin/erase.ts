@@ -5,7 +5,9 @@
 // use, and the entry is replaced in one atomic step (lib/redis/stream/lua/erase.lua). The rows are overwritten last,
 // because consumers may have written them meanwhile. A consumer that commits a quarantine row after that replaces it
 // when it finds the note. Each step is repeatable. The runbook lists copies that are not erased.
-import { readFile } from 'node:fs/promises';
+import { constants, createReadStream, openSync, statSync } from 'node:fs';
+import { Socket } from 'node:net';
+import { addAbortSignal, type Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { erasedBody, isErased, namesIn } from '../ingest/erased.ts';
 import { isEventId, parseEvent } from '../ingest/event.ts';
@@ -28,7 +30,8 @@ type Erased = Record<'queue' | 'warehouse' | 'quarantine' | 'held' | 'already', 
 
 /** Erases events by their ids, or those of a file. */
 export async function eraseEvents(session: Session, given: readonly string[] | string): Promise<boolean> {
-  const ids = typeof given === 'string' ? await idsOf(given) : given;
+  const ids = typeof given === 'string' ? await idsOf(given, session.stopped) : given;
+  if (session.stopped.aborted) return false;
   const what = ids.length === 1 ? `"${printable(ids[0] ?? '')}"` : counted(ids.length, 'event');
   if (!(await session.confirm(`Erase ${what} for good?`))) return false;
   const { tried, ...sum } = await eraseAll(session, ids);
@@ -110,11 +113,25 @@ async function eraseEntry(session: Session, copy: QueuedCopy, id: string): Promi
   return true;
 }
 
-/** Reads ids, one on each line; `-` is standard input. Rejects with a UsageError that names the first invalid line. */
-async function idsOf(file: string): Promise<readonly string[]> {
-  const read = await (file === '-' ? text(process.stdin) : readFile(file, 'utf8')).catch((cause: unknown) => {
+/** Never waits for a named pipe in a thread, because the process could not exit until somebody opens the pipe. */
+function openFile(file: string): Readable {
+  if (file === '-') return process.stdin;
+  if (!statSync(file).isFIFO()) return createReadStream(file);
+  return new Socket({ fd: openSync(file, constants.O_RDONLY | constants.O_NONBLOCK) });
+}
+
+/**
+ * Reads ids, one on each line; `-` is standard input. Returns none after an interrupt. Rejects with a UsageError that
+ * names the first invalid line.
+ */
+async function idsOf(file: string, stopped: AbortSignal): Promise<readonly string[]> {
+  let read: string;
+  try {
+    read = await text(addAbortSignal(stopped, openFile(file)));
+  } catch (cause) {
+    if (stopped.aborted) return [];
     throw new UsageError(`${file}: expected a readable file (${errno(cause)})`, { cause });
-  });
+  }
   const lines = read.replace(/^\uFEFF/, '').split(/\r\n?|\n/);
   const invalid = lines.findIndex((line) => line !== '' && !isEventId(line));
   if (invalid !== -1) throw new UsageError(`${file}, line ${invalid + 1}: invalid event id`);

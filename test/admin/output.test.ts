@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
 import { execFileSync, spawn } from 'node:child_process';
+import { open, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { before, describe, it } from 'node:test';
 import { createSqliteWarehouse } from '../../lib/sqlite/warehouse.ts';
@@ -73,6 +75,21 @@ describe('a list of more rows than a pipe holds', () => {
         return cause.status === 1;
       });
     });
+
+  it('reads ids from a named pipe, and ends at a signal while it waits for them', async () => {
+    const pipe = join(store.folder, 'ids');
+    execFileSync('mkfifo', [pipe]);
+    const reading = admin.run('erase', '--file', pipe, '--yes');
+    await writeFile(pipe, 'one\na\tb\n');
+    const { code, err } = await reading;
+    assert.equal(code, 2);
+    assert.match(err, /ids, line 2: invalid event id/);
+    const { child, ended } = admin.start('erase', '--file', pipe, '--yes');
+    const writer = await open(pipe, 'w');
+    child.kill('SIGINT');
+    assert.equal(await ended, 1);
+    await writer.close();
+  });
 
   it('ends at a signal while its output waits for a reader', async () => {
     const child = spawn(new URL('../../bin/ingest-admin', import.meta.url).pathname, list, {
