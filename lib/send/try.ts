@@ -136,9 +136,15 @@ export function tryOf(
   return { kind: 'retry', ...notAccepted, afterMs };
 }
 
-/** Parses Retry-After, in seconds or as a date (RFC 9110, section 10.2.3). Returns 0 for other values. */
-function retryAfterMs(value: string | undefined, nowMs: number): number {
-  if (value === undefined) return 0;
-  const ms = /^\d+$/.test(value) ? Number(value) * 1000 : Date.parse(value) - nowMs;
-  return Number.isNaN(ms) ? 0 : Math.min(Math.max(0, ms), RETRY_AFTER_MAX_MS);
+/**
+ * Parses Retry-After, in seconds or as a date (RFC 9110, section 10.2.3). Returns 0 for other values, and the longest if
+ * a proxy has added one.
+ */
+function retryAfterMs(values = '', nowMs: number): number {
+  // The comma in a date is followed by the day and the month.
+  const pauses = values.split(/, *(?!\d+[ -][A-Z])/i).map((value) => {
+    const ms = /^\d+$/.test(value) ? Number(value) * 1000 : Date.parse(value) - nowMs;
+    return Number.isNaN(ms) ? 0 : ms;
+  });
+  return Math.min(Math.max(0, ...pauses), RETRY_AFTER_MAX_MS);
 }
