@@ -30,7 +30,7 @@ export async function inspectWarehouse(uri: string, role: 'consumer' | 'gateway'
   const path = sqlitePath(uri);
   const fault = path === undefined ? undefined : fileFault(path);
   if (fault !== undefined && (fault !== NO_FILE || role === 'gateway')) throw warehouseFailure(uri, fault);
-  if (fault === NO_FILE) return `${name}: ${NO_FILE}; the consumer creates it when it starts`;
+  if (fault === NO_FILE) return `${name}: ${NO_FILE}`;
   const warehouse = openWarehouse(uri, role);
   try {
     if (path === undefined) await inspectPostgres(uri, role);

@@ -90,7 +90,7 @@ export function openFile(path: string, readOnly: boolean): DatabaseSync {
   return database;
 }
 
-export const NO_FILE = 'no file yet';
+export const NO_FILE = 'no file yet; the consumer creates it when it starts';
 
 /** Returns the reason why a file cannot be opened or created, or NO_FILE if it does not exist yet. Creates nothing. */
 export function fileFault(path: string): string | undefined {
@@ -102,7 +102,7 @@ export function fileFault(path: string): string | undefined {
     accessSync(folder, constants.W_OK | constants.X_OK);
     return NO_FILE;
   } catch (cause) {
-    return `no file can be created in ${folder} (${errno(cause)})`;
+    return `no file can be created in ${folder} (${errno(cause)}): expected a folder that this user can write to`;
   }
 }
 

@@ -6,7 +6,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { describe, it, type TestContext } from 'node:test';
 import type { Worker } from 'node:worker_threads';
 import type { SqliteWarehouseOptions } from '../../lib/sqlite/database.ts';
-import { CODE, fileFault, inspectSqlite, NO_FILE, openFile, prepareFile, STEPS } from '../../lib/sqlite/file.ts';
+import { CODE, fileFault, inspectSqlite, openFile, prepareFile, STEPS } from '../../lib/sqlite/file.ts';
 import { createSqliteWarehouse } from '../../lib/sqlite/warehouse.ts';
 import { BatchRefused, WarehouseMisconfigured, type LandingEvent, type Warehouse } from '../../lib/ingest/warehouse.ts';
 import { describeWarehouse } from '../contract/warehouse.ts';
@@ -242,9 +242,10 @@ describe('the SQLite warehouse', () => {
   it('reports a path at which no file can be created, and creates none', () => {
     const folder = temporaryFolder();
     assert.equal(fileFault(folder), 'expected a file: this is a directory');
-    assert.equal(fileFault(join(folder, 'new.db')), NO_FILE);
+    assert.equal(fileFault(join(folder, 'new.db')), 'no file yet; the consumer creates it when it starts');
     const lost = join(folder, 'none');
-    assert.equal(fileFault(join(lost, 'new.db')), `no file can be created in ${lost} (ENOENT)`);
+    const wanted = 'expected a folder that this user can write to';
+    assert.equal(fileFault(join(lost, 'new.db')), `no file can be created in ${lost} (ENOENT): ${wanted}`);
     assert.throws(() => inspectSqlite(join(folder, 'new.db')), /unable to open/);
   });
 
