@@ -1,8 +1,10 @@
 // `make ingest-run` starts a private Redis (unless INGEST_QUEUE_URI is set), a consumer with a SQLite warehouse
 // (unless INGEST_WAREHOUSE_URI is set), and the gateway. Then it prints commands to try.
 //
-// All parts are stopped on Ctrl-C or SIGTERM, or if one exits: the gateway first, because it needs the queue to
-// drain, and Redis last. Each part has its own process group, so Ctrl-C in a terminal reaches only this process.
+// All parts are stopped on Ctrl-C or SIGTERM, if the terminal is closed, or if one exits: the gateway first, because it
+// needs the queue to drain, and Redis last. Each part has its own process group, so Ctrl-C in a terminal, or closing it,
+// reaches only this process.
+import { onStopSignals } from './early-signals.ts';
 import { spawn, execFileSync, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { createServer, type AddressInfo } from 'node:net';
@@ -13,7 +15,7 @@ import { messageOf } from '../lib/process/message-of.ts';
 import { sqliteUri } from '../lib/process/uri.ts';
 import { textLine } from '../lib/process/log.ts';
 import { complainer, print } from './output.ts';
-import { endNow, endWritten } from './process-end.ts';
+import { endNow, endWritten, onOutputFailure } from './process-end.ts';
 import { holdFolder } from './state-folder.ts';
 
 const root = resolve(import.meta.dirname, '..');
@@ -36,7 +38,17 @@ let releaseFolder = (): void => undefined;
 
 const quoted = (text: string): string => (/^[\w./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
 
-for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, onSignal);
+onStopSignals(onSignal);
+// A terminal that closes may send this signal several times.
+process.on('SIGHUP', () => void stop());
+onOutputFailure(
+  'ingest-run',
+  () => void stop(),
+  () => {
+    exitCode = 1;
+    void stop();
+  },
+);
 process.on('exit', () => parts.forEach((part) => part.kill('SIGKILL')));
 
 try {

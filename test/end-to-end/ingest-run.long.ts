@@ -27,6 +27,12 @@ const refused = (port: number): Promise<boolean> =>
     socket.once('error', () => resolve(true));
   });
 
+async function assertNothingListens({ output }: TestProcess): Promise<void> {
+  const ports = [...output.matchAll(/(?:listening on https?:\/\/|Redis on )127\.0\.0\.1:(\d+)/g)];
+  assert.equal(ports.length, 3, output);
+  for (const [, port] of ports) assert.ok(await refused(Number(port)), `nothing listens on ${port} any more`);
+}
+
 function ingestRun(stateDir: string, gatewayAddress: string): TestProcess {
   const args = ['--disable-warning=ExperimentalWarning', join(ROOT, 'bin/ingest-run.ts')];
   return new TestProcess(join(ROOT, 'bin/node'), args, {
@@ -63,12 +69,26 @@ describe('ingest-run', () => {
 
     run.signal('SIGINT');
     assert.deepEqual(await run.exited(), { code: 0, signal: null }, run.output);
-    const ports = [...run.output.matchAll(/(?:listening on https?:\/\/|Redis on )127\.0\.0\.1:(\d+)/g)].map((match) =>
-      Number(match[1]),
-    );
-    assert.equal(ports.length, 3, run.output);
-    ports.push(Number(new URL(page).port));
-    for (const port of ports) assert.ok(await refused(port), `nothing listens on ${port} any more`);
+    assert.ok(await refused(Number(new URL(page).port)), 'nothing listens on the status page');
+    await assertNothingListens(run);
+  });
+
+  it('stops all parts in order if its terminal is closed, or the reader of its output', async () => {
+    for (const close of [
+      (run: TestProcess): void => run.signal('SIGHUP'),
+      (run: TestProcess): void => {
+        run.child.stdout.destroy();
+        run.signal('SIGTERM');
+      },
+    ]) {
+      const stateDir = temporaryFolder();
+      const run = ingestRun(stateDir, '127.0.0.1:0');
+      await run.line(/Ctrl-C ends everything/);
+      close(run);
+      assert.deepEqual(await run.exited(), { code: 0, signal: null }, run.output);
+      await assertNothingListens(run);
+      assert.ok(!existsSync(join(stateDir, 'run.json')), 'it has released its folder');
+    }
   });
 
   it('locks its state folder, where ingest-admin finds queue and warehouse without settings', async () => {
