@@ -46,6 +46,14 @@ describe('the rights of a Redis user', () => {
       }
     });
 
+  it('names commands that the server has under another name', async () => {
+    const renamed = await TestRedis.start(['--rename-command', 'XADD', '', '--rename-command', 'XACK', 'other']);
+    await assert.rejects(
+      assertRights(await connected(renamed.uri), 'ingest', 'gateway'),
+      /: xack \(unknown to the server\), xadd \(unknown to the server\) \(deploy/,
+    );
+  });
+
   it('names the key of a missing right, and runs no command to find out', async () => {
     await redis.command('ACL', 'SETUSER', 'elsewhere', 'reset', 'on', '>secret', '~ingest', '+@all');
     const server = await connected(uriOf('elsewhere'));

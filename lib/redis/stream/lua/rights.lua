@@ -9,6 +9,9 @@ for at = 2, redis.acl_check_cmd and #ARGV or 0 do
     if string.find(word, ARGV[1], 1, true) then shown = table.concat(words, ' ') .. ' on ' .. word end
     words[#words + 1] = word
   end
-  if not redis.acl_check_cmd(unpack(words)) then missing[#missing + 1] = shown or words[1] end
+  -- It raises an error for a command that the server does not have under this name.
+  local known, may = pcall(redis.acl_check_cmd, unpack(words))
+  if not known then missing[#missing + 1] = words[1] .. ' (unknown to the server)'
+  elseif not may then missing[#missing + 1] = shown or words[1] end
 end
 return missing
