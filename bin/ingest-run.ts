@@ -2,7 +2,7 @@
 // (unless INGEST_WAREHOUSE_URI is set), and the gateway. Then it prints commands to try.
 //
 // All parts are stopped on Ctrl-C or SIGTERM, if the terminal is closed, or if one exits: the gateway first, because it
-// needs the queue to drain, and Redis last. Each part has its own process group, so Ctrl-C in a terminal, or closing it,
+// needs the queue to drain, and Redis last. Each part has its own process group, so Ctrl-C in a terminal, or its end,
 // reaches only this process.
 import { onStopSignals } from './early-signals.ts';
 import { spawn, execFileSync, type ChildProcess } from 'node:child_process';

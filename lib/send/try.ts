@@ -137,8 +137,8 @@ export function tryOf(
 }
 
 /**
- * Parses Retry-After, in seconds or as a date (RFC 9110, section 10.2.3). Returns 0 for other values, and the longest if
- * a proxy has added one.
+ * Parses Retry-After, in seconds or as a date (RFC 9110, section 10.2.3). Returns 0 for other values, and the longest
+ * pause if a proxy has added one.
  */
 function retryAfterMs(values = '', nowMs: number): number {
   // The comma in a date is followed by the day and the month.

@@ -36,7 +36,6 @@ export class ClusterMap {
     return { find };
   }
 
-  /** Asks the nodes in turn, until one answers. */
   async #ask(): Promise<ReadonlyMap<string, string | undefined>> {
     const nodes = [...new Set([...this.#nodes, ...this.#address.hosts])];
     this.#first += 1;
@@ -65,10 +64,7 @@ export class ClusterMap {
   }
 }
 
-/**
- * Parses the reply of CLUSTER SLOTS: ranges of slots, and `host:port` of their nodes, with the master first. An empty
- * address means the node that was asked.
- */
+/** Returns ranges of slots and their nodes, the master first. An empty address means the node that was asked. */
 const slotRanges = (answer: RedisValue, asked: string) =>
   (answer as readonly (readonly RedisValue[])[]).map(([from, to, ...nodes]) => ({
     from: Number(from),
@@ -78,10 +74,7 @@ const slotRanges = (answer: RedisValue, asked: string) =>
     ),
   }));
 
-/**
- * Returns `undefined` if the reply names no server. A node that must be reached by its host name and announces none has
- * the name `?`.
- */
+/** Returns `undefined` if the reply names no server: a node without the host name that it needs is called `?`. */
 export function hostAndPort(host: string, port = ''): string | undefined {
   const named = host.includes(':') && !host.startsWith('[') ? `[${host}]` : host;
   return /^[^?#@/\\\s]+$/.test(named) && URL.canParse(`redis://${named}:${port}`) ? `${named}:${port}` : undefined;

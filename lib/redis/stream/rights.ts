@@ -62,7 +62,6 @@ export async function assertRights(
   const commands = [...SHARED, ...RIGHTS[program], ...more].map((one) =>
     one.replace(/ S\b/, ` ${stream}`).replace(/ K:/, ` ${keyOf(stream, '')}`),
   );
-  // rights.lua only asks, because a refused command would be added to the server's log of refusals.
   const asked = script.run(server, undefined, [stream, ...commands]);
   const missing = await asked.catch((cause: unknown) => {
     if (cause instanceof RedisError && cause.code === 'NOPERM') return [cause.message];

@@ -1,6 +1,5 @@
 // Trims a stream and its id index every few seconds with trim.lua, which has the rules. All processes share one run,
-// so the cost does not depend on their number. Trimming continues while the queue is idle or Redis is full. A failed
-// run is repeated at the next interval.
+// so the cost does not depend on their number. Trimming continues while the queue is idle or Redis is full.
 import type { QueueReport } from '../../ingest/queue.ts';
 import type { Clock, Timer } from '../../process/clock.ts';
 import type { Log } from '../../process/log.ts';
@@ -27,7 +26,6 @@ interface TrimmerOptions {
   readonly onReport?: ((report: QueueReport) => void) | undefined;
 }
 
-/** See trim.lua. */
 type TrimReply = readonly [readonly RedisValue[], number, number, number, readonly string[], number];
 
 export class StreamTrimmer {

@@ -41,8 +41,8 @@ function run(cwd: string, args: readonly string[], settings: readonly string[]):
 }
 
 /**
- * git prefers GIT_DIFF_OPTS to --unified. The hooks of a linked working tree have GIT_DIR alone, for which git takes the
- * current folder for the top of the working tree.
+ * git prefers GIT_DIFF_OPTS to --unified. The hooks of a linked working tree have GIT_DIR alone, and git then regards
+ * the current folder as the top of the working tree.
  */
 function environment(cwd: string): NodeJS.ProcessEnv {
   // eslint-disable-next-line no-restricted-properties -- git inherits the environment

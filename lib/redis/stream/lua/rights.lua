@@ -1,5 +1,5 @@
 #!lua flags=no-writes
--- Returns the commands and keys that a program needs and this connection's user lacks. It runs none of the commands.
+-- Returns the commands and keys that a program needs and the user lacks. It runs none: the server logs refusals.
 --
 -- ARGV     the stream, which is part of each key, and the commands
 local missing = {}
