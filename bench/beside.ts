@@ -75,7 +75,7 @@ export async function beside(
   }
 }
 
-/** Measures the CPU time per event of a server and its Redis in each slice, and the heap that a node server allocates. */
+/** Measures the CPU time per event of a server and its Redis in each slice, and the heap that node allocates. */
 function sliced(label: string, load: SwitchedLoad, server: RunningServer, redis: RunningServer): Sliced {
   const used = () => ({ server: cpuSeconds(server.pid), redis: cpuSeconds(redis.pid), atMs: performance.now() });
   return {

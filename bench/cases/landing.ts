@@ -14,7 +14,7 @@ const DEADLINE_MS = 180_000;
 
 export const landing: BenchCase = {
   name: 'landing',
-  aim: `Rate and CPU time of one consumer that lands ${EVENTS.toLocaleString('en-US')} waiting events in SQLite, its start included.`,
+  aim: `Rate and CPU time of one consumer that starts and lands ${EVENTS.toLocaleString('en-US')} events in SQLite.`,
   roundsMax: 3,
   comparisons: [{ metric: 'ratePerS', of: 'consumer' }],
   runs: (bench) => [runOf('consumer', () => land(bench))],
