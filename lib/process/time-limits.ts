@@ -12,7 +12,8 @@ export interface TimeLimit {
 
 export class TimeLimits {
   readonly #clock: Clock;
-  readonly #limits = new Set<TimeLimit>();
+  /** Not a Set, because V8's old tables of one would keep what the callbacks use (lib/redis/accept/calls.ts). */
+  #limits: TimeLimit[] = [];
   #timer: Timer | undefined;
   /** The time of the next check, infinite without a timer. */
   #checkMs = Number.POSITIVE_INFINITY;
@@ -24,13 +25,14 @@ export class TimeLimits {
   /** Calls `late` after `ms`, unless the limit is removed before. The process may exit first. */
   add(ms: number, late: () => void): TimeLimit {
     const limit = { dueMs: this.#clock.ms() + ms, late };
-    this.#limits.add(limit);
+    this.#limits.push(limit);
     if (limit.dueMs < this.#checkMs) this.#checkAt(limit.dueMs);
     return limit;
   }
 
   remove(limit: TimeLimit): void {
-    this.#limits.delete(limit);
+    const at = this.#limits.indexOf(limit);
+    if (at !== -1) this.#limits.splice(at, 1);
   }
 
   #checkAt(ms: number): void {
@@ -43,10 +45,10 @@ export class TimeLimits {
 
   #check(): void {
     const now = this.#clock.ms();
-    const late = [...this.#limits].filter(({ dueMs }) => dueMs <= now);
-    for (const limit of late) this.#limits.delete(limit);
-    this.#checkMs = Math.min(Number.POSITIVE_INFINITY, ...[...this.#limits].map(({ dueMs }) => dueMs));
-    if (this.#limits.size > 0) this.#checkAt(this.#checkMs);
+    const late = this.#limits.filter(({ dueMs }) => dueMs <= now);
+    this.#limits = this.#limits.filter(({ dueMs }) => dueMs > now);
+    this.#checkMs = Math.min(Number.POSITIVE_INFINITY, ...this.#limits.map(({ dueMs }) => dueMs));
+    if (this.#limits.length > 0) this.#checkAt(this.#checkMs);
     for (const limit of late) limit.late();
   }
 }

@@ -30,8 +30,8 @@ export const CHANGES = {
   'never claims': ['lib/consumer/consumer.ts', 'CLAIM_IDLE_MS = 10_000', 'CLAIM_IDLE_MS = 3_600_000'],
   'answers 202 before Redis did': [
     'lib/redis/accept/calls.ts',
-    'this.#calls.add(call);',
-    "this.#calls.add(call); settleAll(call, 'accepted');",
+    'this.#calls.push(call);',
+    "this.#calls.push(call); settleAll(call, 'accepted');",
   ],
   'trims what has not landed': [
     'lib/redis/stream/lua/trim.lua',
