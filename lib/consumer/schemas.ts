@@ -1,10 +1,11 @@
 // The schemas of event types (INGEST_SCHEMAS_DIR): one file `<type>.json` for each type, in JSON Schema 2020-12. A
 // file may refer to another one by its name ("$ref": "order.line.json"). schema-checker.ts checks events.
-import { readdir, readFile } from 'node:fs/promises';
+import { readdir } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { isErased } from '../ingest/erased.ts';
 import type { Clock } from '../process/clock.ts';
 import { errno } from '../process/env.ts';
+import { readOperatorFile } from '../process/operator-file.ts';
 import { EXIT, StartFailure } from '../process/program.ts';
 import { reloadable, type Reloadable, type Reloading } from '../process/reloadable.ts';
 import { SchemaChecker, type Problems } from './schema-checker.ts';
@@ -29,7 +30,7 @@ async function load(clock: Clock, folder: string, names: Iterable<string>, last?
   for (const name of names)
     if (name !== tried && !NAME.test(name)) faults.push([name, 'expected <type>.json, e.g. order.placed.json']);
     else
-      await readFile(join(folder, name)).then(
+      await readOperatorFile(join(folder, name)).then(
         (content) => files.set(name, content),
         (cause: unknown) => faults.push([name, `expected a readable file (${errno(cause)})`]),
       );

@@ -91,9 +91,11 @@ async function tokenFiles({
 
 async function producersFile({ producersFile: path }: GatewayConfig): Promise<Reloadable<Producers> | undefined> {
   if (path === undefined) return undefined;
-  return reloadable([path], () => Producers.read(path)).catch((cause: unknown) => {
-    throw new StartFailure(EXIT.configuration, `INGEST_PRODUCERS_FILE=${JSON.stringify(path)}: ${messageOf(cause)}`);
-  });
+  return reloadable([path], () =>
+    Producers.read(path).catch((cause: unknown) => {
+      throw new StartFailure(EXIT.configuration, `INGEST_PRODUCERS_FILE=${JSON.stringify(path)}: ${messageOf(cause)}`);
+    }),
+  );
 }
 
 export interface FileUsers {

@@ -8,12 +8,11 @@
 // In keys and types, `*` matches any characters. A producer's own row applies to it, or otherwise the row with the
 // longest matching pattern. `rate` and `lookUpRate` are per second and per process. A missing member restricts
 // nothing.
-import { readFile } from 'node:fs/promises';
 import { Type, type Static } from '@sinclair/typebox';
 import { TypeCompiler } from '@sinclair/typebox/compiler';
 import { errno } from '../process/env.ts';
 import { messageOf } from '../process/message-of.ts';
-import { strictJson, textOf } from '../process/operator-file.ts';
+import { readOperatorFile, strictJson, textOf } from '../process/operator-file.ts';
 import { comparableName } from '../process/producer-name.ts';
 import { matchesParts } from '../process/wildcard.ts';
 
@@ -80,7 +79,7 @@ export class Producers {
   }
 
   static async read(path: string): Promise<Producers> {
-    const text = await readFile(path).then(textOf, (cause: unknown) => {
+    const text = await readOperatorFile(path).then(textOf, (cause: unknown) => {
       throw new Error(`expected a readable file (${errno(cause)})`, { cause });
     });
     return Producers.parse(text);

@@ -3,13 +3,13 @@
 // Invariant: the material in use includes every configured file. A reload without the revocation list is refused,
 // because revoked certificates would be accepted again.
 import { createPrivateKey, X509Certificate } from 'node:crypto';
-import { readFile } from 'node:fs/promises';
 import { createSecureContext, type SecureContextOptions } from 'node:tls';
 import { ClientTrust, serverFault } from './client-trust.ts';
 import { nameOf, readRevocationList, type RevocationList } from './revocation-list.ts';
 import type { Clock } from '../process/clock.ts';
 import { errno } from '../process/env.ts';
 import { messageOf } from '../process/message-of.ts';
+import { readOperatorFile } from '../process/operator-file.ts';
 import { allStarted, EXIT, StartFailure } from '../process/program.ts';
 import { reloadable, type Reloadable } from '../process/reloadable.ts';
 
@@ -98,7 +98,7 @@ const earliest = (list: readonly X509Certificate[]) => Math.min(...list.map((one
 
 /** Returns the matching blocks of a PEM file, also if they are joined without a line break. */
 async function pemBlocks(files: TlsFiles, file: keyof TlsFiles, label: RegExp, what: string): Promise<string[]> {
-  const bytes = await readFile(files[file] ?? '').catch((cause: unknown) => {
+  const bytes = await readOperatorFile(files[file] ?? '').catch((cause: unknown) => {
     throw refused(`${place(files, file)}: expected a readable PEM file (${errno(cause)})`);
   });
   const text = bytes.toString('utf8').replaceAll(/^[ \t]+|[ \t\r]+$/gm, '');

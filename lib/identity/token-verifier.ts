@@ -4,11 +4,10 @@
 // bound to the client certificate of its connection: by `cnf.x5t#S256` (RFC 8705, section 3.1), or by a `sub` that
 // equals the SPIFFE ID in the certificate (JWT-SVID). Its `aud` must contain the audience.
 import { createPublicKey, hash } from 'node:crypto';
-import { readFile } from 'node:fs/promises';
 import * as jose from 'jose';
 import { audienceMissing, unauthenticated, type ClientIdentity, type Verdict } from './producer-identity.ts';
 import { messageOf } from '../process/message-of.ts';
-import { strictJson, textOf } from '../process/operator-file.ts';
+import { readOperatorFile, strictJson, textOf } from '../process/operator-file.ts';
 import { isSameProducer } from '../process/producer-name.ts';
 import { EXIT, StartFailure } from '../process/program.ts';
 
@@ -193,7 +192,7 @@ function isUsable(key: jose.JWK): boolean {
 /** Reads the keys in a JWKS file. Rejects with a StartFailure. */
 export async function tokenKeys(path: string): Promise<TokenKeys> {
   try {
-    const set = keysIn(textOf(await readFile(path)));
+    const set = keysIn(textOf(await readOperatorFile(path)));
     if (set.keys.filter(isUsable).length === 0) throw new Error('none of its keys can verify a token');
     return jose.createLocalJWKSet(set);
   } catch (cause) {

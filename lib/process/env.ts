@@ -3,9 +3,8 @@
 // Reading the settings never throws. All problems are collected in one report, each with the key, the value (secrets
 // masked) and the expectation, so that an operator can correct all of them at once. An unknown key with the project's
 // prefix causes a warning.
-import { readFileSync } from 'node:fs';
 import type { LogLevel } from './log.ts';
-import { textOf } from './operator-file.ts';
+import { readOperatorFileOnce, textOf } from './operator-file.ts';
 import type { PlainSetting, Program, UriSetting } from './setting.ts';
 import { KNOWN_KEYS, settingsOf, type Key, type SETTINGS } from './settings.ts';
 import { expectedUri, isUnencrypted, shown, uriFault } from './uri.ts';
@@ -96,7 +95,7 @@ export class Settings {
     if (path !== undefined) {
       if (value !== undefined) return this.problem(fileKey, `only one of ${key} and ${fileKey} may be set`);
       try {
-        value = textOf(readFileSync(path)).trim();
+        value = textOf(readOperatorFileOnce(path)).trim();
       } catch (cause) {
         return this.problem(fileKey, `expected a readable file (${errno(cause)})`);
       }

@@ -1,4 +1,76 @@
-// Reads files that people write: text that may begin with a byte order mark, and JSON without repeated names.
+// Reads files that people name and write: their bytes, text that may begin with a byte order mark, and JSON without
+// repeated names.
+//
+// Opening a named pipe waits for a writer, and a device may never end. The process could not even be stopped meanwhile,
+// because such a read blocks a thread. Only regular files are read, and pipes for a limited time.
+import { closeSync, constants, fstatSync, openSync, readFileSync, readSync, type Stats } from 'node:fs';
+import { open } from 'node:fs/promises';
+
+/** Revocation lists of large authorities have tens of MiB. */
+const BYTES_MAX = 64 << 20;
+const PIPE_BYTES_MAX = 1 << 20;
+const PIPE_POLLS_MAX = 60;
+const PIPE_POLL_MS = 50;
+/** The second flag has no effect on regular files. */
+const FLAGS = constants.O_RDONLY | constants.O_NONBLOCK;
+
+/** Reads a regular file. Rejects with an Error whose `code` says why the file is unreadable, such as `ENOENT`. */
+export async function readOperatorFile(path: string): Promise<Buffer> {
+  const file = await open(path, FLAGS);
+  try {
+    checkKind(await file.stat());
+    return await file.readFile();
+  } finally {
+    await file.close();
+  }
+}
+
+/** Reads a file that is read only once, so it may be a pipe, such as /dev/stdin. Throws as `readOperatorFile` does. */
+export function readOperatorFileOnce(path: string): Buffer {
+  const file = openSync(path, FLAGS);
+  try {
+    const status = fstatSync(file);
+    if (status.isFIFO()) return readPipe(file);
+    checkKind(status);
+    return readFileSync(file);
+  } finally {
+    closeSync(file);
+  }
+}
+
+function checkKind(status: Stats): void {
+  // Reading a folder fails with EISDIR.
+  if (!status.isFile() && !status.isDirectory()) throw unreadable('not a regular file');
+  if (status.size > BYTES_MAX) throw unreadable(`${status.size} bytes, more than the limit of ${BYTES_MAX}`);
+}
+
+/** Waits until somebody has written to the pipe and everybody has closed it. */
+function readPipe(file: number): Buffer {
+  const bytes = Buffer.alloc(PIPE_BYTES_MAX);
+  let length = 0;
+  for (let polls = 0; polls < PIPE_POLLS_MAX;) {
+    const read = readNow(file, bytes, length);
+    length += read ?? 0;
+    if (length === bytes.length) throw unreadable(`a pipe with more than ${PIPE_BYTES_MAX} bytes`);
+    if (read === 0 && length > 0) return bytes.subarray(0, length);
+    if (read !== undefined && read > 0) continue;
+    polls += 1;
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, PIPE_POLL_MS);
+  }
+  throw unreadable('a pipe that nobody writes and closes');
+}
+
+/** Returns the number of bytes, or `undefined` if a writer has the pipe open and it is empty. */
+function readNow(file: number, bytes: Buffer, offset: number): number | undefined {
+  try {
+    return readSync(file, bytes, { offset });
+  } catch (cause) {
+    if ((cause as NodeJS.ErrnoException).code === 'EAGAIN') return undefined;
+    throw cause;
+  }
+}
+
+const unreadable = (code: string): Error => Object.assign(new Error(code), { code });
 
 const UTF_8 = new TextDecoder('utf-8', { fatal: true });
 

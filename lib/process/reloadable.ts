@@ -6,11 +6,12 @@
 // PEM, and using it would close the connections of producers whose authorities are in the other half.
 import { hash } from 'node:crypto';
 import type { BigIntStats } from 'node:fs';
-import { readdir, readFile, stat } from 'node:fs/promises';
+import { readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { SYSTEM, type Clock, type Timer } from './clock.ts';
 import type { Log } from './log.ts';
 import { messageOf } from './message-of.ts';
+import { readOperatorFile } from './operator-file.ts';
 
 /** Checks are made at multiples of this, as by `Clock.every`, so that an idle process wakes up less often. */
 const INTERVAL_MS = 500;
@@ -124,7 +125,7 @@ async function contentOf(paths: readonly string[], known?: Content): Promise<Con
   const facts = found.map(([, one]) => one && [one.dev, one.ino, one.size, one.mtimeNs, one.ctimeNs].join(' '));
   const metadata = JSON.stringify([files, facts]);
   if (known?.isOld === true && known.metadata === metadata) return known;
-  const contents = await Promise.all(files.map((file) => readFile(file).catch(() => undefined)));
+  const contents = await Promise.all(files.map((file) => readOperatorFile(file).catch(() => undefined)));
   const digest = hash('sha256', JSON.stringify([files, contents.map((content) => content && hash('sha256', content))]));
   const newestMs = Math.max(...found.map(([, stats]) => Number(stats?.ctimeMs ?? 0)));
   return { metadata, digest, isOld: SYSTEM.clock.epochMs() - newestMs > TIME_STEP_MS };

@@ -1,6 +1,6 @@
-import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
+import { readOperatorFileOnce } from '../process/operator-file.ts';
 import { PIPELINING_MAX } from './connections.ts';
 import { gatewayUrl } from './identity.ts';
 import { codeOf } from './input.ts';
@@ -130,7 +130,7 @@ function identity(paths: Partial<Record<'cert' | 'key' | 'ca' | 'token', string>
 
 function readText(option: string, path: string): string {
   try {
-    return readFileSync(path, 'utf8');
+    return readOperatorFileOnce(path).toString();
   } catch (cause) {
     throw new Error(`${option} ${path}: expected a readable file (${codeOf(cause)})`, { cause });
   }

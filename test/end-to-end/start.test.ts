@@ -180,8 +180,12 @@ describe('under the documented rights of Redis users', () => {
 describe('--check', () => {
   it('exits with 2 for a wrong configuration, 4 without the queue, and 5 without the warehouse', async () => {
     const nobody = `u:hunter2@127.0.0.1:${await freePort()}`;
+    const pipe = join(temporaryFolder(), 'pipe');
+    execFileSync('mkfifo', [pipe]);
     const cases: readonly (readonly [Env, number, RegExp])[] = [
       [{ INGEST_QUEUE_URI: 'u:hunter2@queue' }, 2, /INGEST_QUEUE_URI/],
+      [{ INGEST_WAREHOUSE_URI_FILE: pipe }, 2, /INGEST_WAREHOUSE_URI_FILE=.*pipe that nobody writes/],
+      [{ INGEST_PRODUCERS_FILE: pipe }, 2, /INGEST_PRODUCERS_FILE=.*not a regular file/],
       [{ INGEST_QUEUE_URI: `redis://${nobody}` }, 4, /INGEST_QUEUE_URI=redis:\/\/u:\*\*\*@.*ECONNREFUSED/],
       [{ INGEST_WAREHOUSE_URI: `postgres://${nobody}/d` }, 5, /INGEST_WAREHOUSE_URI=postgres:\/\/u:\*\*\*@.*REFUSED/],
     ];

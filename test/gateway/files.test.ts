@@ -121,6 +121,11 @@ describe('the files of a running gateway', () => {
       'error tls',
       'error token_keys',
     ]);
+    for (const name of ['server.pem', 'producers.json', 'jwks.json'])
+      assert.ok(
+        lines.some(({ reason }) => String(reason).includes(`="${pki.path(name)}": `)),
+        name,
+      );
     assert.deepEqual(await samples('ingest_reload_failures_total'), [1, 1, 1]);
     assert.deepEqual(await samples('ingest_reload_current'), [0, 0, 0]);
     assert.deepEqual(told, []);

@@ -1,6 +1,10 @@
 import assert from 'node:assert/strict';
+import { execFileSync, spawn } from 'node:child_process';
+import { truncateSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import { strictJson, textOf } from '../../lib/process/operator-file.ts';
+import { readOperatorFile, readOperatorFileOnce, strictJson, textOf } from '../../lib/process/operator-file.ts';
+import { temporaryFolder } from '../support/scope.ts';
 
 describe('JSON in a file that a person writes', () => {
   it('is refused with the place of a name that is repeated at any depth, in any spelling', () => {
@@ -19,6 +23,37 @@ describe('JSON in a file that a person writes', () => {
     assert.deepEqual(strictJson(text), JSON.parse(text));
     assert.equal(strictJson('"a"'), 'a');
     assert.throws(() => strictJson('{"a":'), SyntaxError);
+  });
+});
+
+describe('a file that an operator names', () => {
+  const folder = temporaryFolder();
+  const pipe = join(folder, 'pipe');
+  execFileSync('mkfifo', [pipe]);
+
+  it('is refused with the reason if a read of it might never end', async () => {
+    const sparse = join(folder, 'sparse');
+    writeFileSync(sparse, '');
+    truncateSync(sparse, 2 ** 30);
+    for (const [path, code] of [
+      ['/dev/zero', /^not a regular file$/],
+      [sparse, /^1073741824 bytes, more than the limit of 67108864$/],
+      [folder, /^EISDIR$/],
+      [join(folder, 'none'), /^ENOENT$/],
+    ] as const) {
+      await assert.rejects(readOperatorFile(path), { code });
+      assert.throws(() => readOperatorFileOnce(path), { code });
+    }
+    await assert.rejects(readOperatorFile(pipe), { code: 'not a regular file' });
+    const writer = spawn('sh', ['-c', `yes >'${pipe}'`]);
+    assert.throws(() => readOperatorFileOnce(pipe), { code: 'a pipe with more than 1048576 bytes' });
+    writer.kill();
+  });
+
+  it('may be a pipe if it is read once, also if its writer begins later', () => {
+    const writer = spawn('sh', ['-c', `{ sleep 0.1; printf re; sleep 0.1; printf dis; } >'${pipe}'`]);
+    assert.equal(readOperatorFileOnce(pipe).toString(), 'redis');
+    writer.kill();
   });
 });
 
