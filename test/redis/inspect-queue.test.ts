@@ -25,7 +25,7 @@ beforeEach(async () => {
 const uriOf = (user: string): string => `redis://${user}:secret@127.0.0.1:${redis.port}`;
 
 describe('the rights of a Redis user', () => {
-  for (const program of ['gateway', 'consumer'] as const)
+  for (const program of ['gateway', 'consumer', 'admin'] as const)
     it(`accepts the rights that deploy/install.md gives a ${program}, and names each missing one`, async () => {
       const name = `ingest-${program}`;
       await redis.command('ACL', 'SETUSER', name, 'reset', ...rule(name));
@@ -52,6 +52,20 @@ describe('the rights of a Redis user', () => {
       assertRights(await connected(renamed.uri), 'ingest', 'gateway'),
       /: xack \(unknown to the server\), xadd \(unknown to the server\) \(deploy/,
     );
+  });
+
+  it('names the keys that have another type', async () => {
+    const server = await connected(redis.uri);
+    for (const key of ['{ingest}:ids', '{ingest}:queue']) await redis.command('LPUSH', key, 'x');
+    for (const key of ['ingest', '{ingest}:erased', '{ingest}:looked', '{ingest}:replays', '{ingest}:replicas'])
+      await redis.command('SET', key, 'x');
+    for (const program of ['gateway', 'consumer', 'admin'] as const)
+      await assert.rejects(assertRights(server, 'ingest', program), {
+        name: 'QueueRefusal',
+        message:
+          'other programs write to keys of the queue, which have the wrong type: ingest, {ingest}:erased, {ingest}:ids, ' +
+          '{ingest}:looked, {ingest}:queue, {ingest}:replays, {ingest}:replicas (rename them)',
+      });
   });
 
   it('names the key of a missing right, and runs no command to find out', async () => {

@@ -212,6 +212,17 @@ describe('the status of a stream', () => {
     });
   });
 
+  it('names every right that its user lacks, also those of scripts, and the keys of another type', async (t) => {
+    const uri = `redis://admin:secret@127.0.0.1:${server.port}`;
+    await server.command('ACL', 'SETUSER', 'admin', 'on', '>secret', '~*', '+@all', '-hget', '-xdel');
+    const lacks =
+      /^the Redis user lacks rights that this program needs: hget on \{ingest\}:looked, .*, xdel on ingest \(/;
+    await assert.rejects(openAdmin(t, uri).status(), { message: lacks });
+    await server.command('ACL', 'SETUSER', 'admin', '+@all');
+    await server.command('SET', '{ingest}:erased', 'x');
+    await assert.rejects(openAdmin(t, uri).erasures(0), { message: /wrong type: \{ingest\}:erased \(rename them\)$/ });
+  });
+
   it("reports its size, the group's progress, its members, and the server", async (t) => {
     const [{ submit }, admin, reader] = [
       await openAccepting(t),

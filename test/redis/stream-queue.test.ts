@@ -307,3 +307,33 @@ describe('a process that is held up for longer than the timeout in every turn', 
     );
   });
 });
+
+describe('the accepting side of a queue', () => {
+  it('is unavailable while its user lacks a right or a key has another type, names it, and recovers', async (t) => {
+    const own = await TestRedis.start();
+    const user = (...rights: readonly string[]): Promise<unknown> =>
+      own.command('ACL', 'SETUSER', 'gateway', 'on', '>secret', '~*', '+@all', ...rights);
+    await user();
+    const queue = await openQueue(`redis://gateway:secret@127.0.0.1:${own.port}`, { after: t.after.bind(t) });
+    const reason = async (): Promise<string> => {
+      const state = await queue.probe();
+      return state.available ? '' : state.reason;
+    };
+    const refusedFor = async (id: string, expected: RegExp): Promise<void> => {
+      assert.deepEqual(await submitAll(queue, [new Recorded(id)]), ['unavailable']);
+      await eventually('the reason is known', async () => expected.test(await reason()));
+    };
+    const acceptsAgain = (id: string): Promise<unknown> =>
+      eventually('it accepts again', async () => (await submitAll(queue, [new Recorded(id)]))[0] === 'accepted');
+    await acceptsAgain('first');
+    await user('-xadd');
+    await refusedFor('a', /^the Redis user lacks rights that this program needs: xadd on ingest \(deploy/);
+    await user();
+    await acceptsAgain('a');
+    await own.command('RENAME', '{ingest}:ids', '{ingest}:saved');
+    await own.command('LPUSH', '{ingest}:ids', 'x');
+    await refusedFor('b', /have the wrong type: \{ingest\}:ids \(rename them\)$/);
+    await own.command('RENAME', '{ingest}:saved', '{ingest}:ids');
+    await acceptsAgain('b');
+  });
+});

@@ -177,6 +177,31 @@ describe('the reader of a Redis Stream', () => {
     assert.deepEqual(entries, [...pending, '2-1']);
   });
 
+  it('reads nothing while its user lacks a right, names it, and does not call the group missing', async (t) => {
+    const own = await TestRedis.start(['--appendonly', 'no']);
+    const user = (...rights: readonly string[]): Promise<unknown> =>
+      own.command('ACL', 'SETUSER', 'consumer', 'on', '>secret', '~*', '+@all', ...rights);
+    await user();
+    const reader = await openReader(t, `redis://consumer:secret@127.0.0.1:${own.port}`);
+    for (const right of ['xpending', 'zcard']) {
+      await user(`-${right}`);
+      const causes = new Set<string>();
+      await eventually('the right is named', async () => {
+        const work =
+          right === 'zcard' ? reader.erased([{ source: '', id: 'a', acceptedAtMs: 1 }]) : reader.read(1, 0, 0);
+        await work.catch((cause: Error) => causes.add(cause.name));
+        const state = reader.state();
+        return (
+          !state.available && state.reason.startsWith(`the Redis user lacks rights that this program needs: ${right}`)
+        );
+      });
+      assert.ok(!causes.has('GroupVanished'));
+      await user();
+      await eventually('it is connected', () => reader.state().available);
+      assert.deepEqual(await reader.read(1, 0, 0), []);
+    }
+  });
+
   it('rejects in time while the server is frozen, and reads again afterwards', async (t) => {
     await server.command('FLUSHALL');
     const reader = await openReader(t, server.uri);

@@ -183,6 +183,7 @@ export class StreamQueue implements Queue {
       this.#stalledSinceMs = undefined; // A refusal is also a reply.
       this.#probe.says(messageOf(cause));
     }
+    this.#connection.recheck(cause);
     settleAll(call, 'unavailable');
   }
 
@@ -247,6 +248,7 @@ export class StreamQueue implements Queue {
       this.#stalledSinceMs = undefined;
     } catch (cause) {
       if (cause instanceof NoAnswer) this.#stalledSinceMs ??= this.#clock.ms() - this.#probeTimeoutMs;
+      this.#connection.recheck(cause);
       throw cause;
     }
   }

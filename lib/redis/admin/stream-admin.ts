@@ -26,6 +26,7 @@ import { IdIndex } from '../stream/id-index.ts';
 import type { QueueIdentity } from '../stream/identity.ts';
 import { GROUP, keyOf } from '../stream/layout.ts';
 import { type PartitionsOptions, type QueuePartition, queuePartitions } from '../stream/queue-partitions.ts';
+import { withRights } from '../stream/rights.ts';
 import { withTimeout } from '../wire/deadline.ts';
 import { queueIsAway, QueueRefusal } from '../wire/errors.ts';
 import type { Client } from '../wire/redis-client.ts';
@@ -109,7 +110,7 @@ export class StreamAdmin implements QueuedStream {
       if (makes) await ensureGroup(server, stream);
       await this.#histories.meet(server, this);
     };
-    this.#connection.tell({ inspect });
+    this.#connection.tell({ inspect: (server) => withRights(server, stream, () => inspect(server)) });
   }
 
   status(): Promise<StreamStatus> {
@@ -235,7 +236,7 @@ export class StreamAdmin implements QueuedStream {
   async #telling<T>(work: () => Promise<T>): Promise<T> {
     try {
       await (this.#opening ??= this.#open());
-      return await work();
+      return await withRights(this.#values, this.name, work);
     } catch (cause) {
       if (cause instanceof QueueFailed) throw cause;
       throw new QueueFailed(this.#prefix + messageOf(cause), { cause });

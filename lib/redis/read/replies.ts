@@ -10,10 +10,12 @@ const ANSWER_TIMEOUT_MS = 3_000;
 export class Replies {
   readonly connection: RedisConnection;
   readonly #limits: TimeLimits;
+  readonly #onRefused: (cause: unknown) => void;
 
-  constructor(clock: Clock, connection: RedisConnection) {
+  constructor(clock: Clock, connection: RedisConnection, onRefused: (cause: unknown) => void) {
     this.connection = connection;
     this.#limits = new TimeLimits(clock);
+    this.#onRefused = onRefused;
   }
 
   /** Waits for a reply, with a time limit that is `waitMs` longer. A reply that is still arriving gets more time. */
@@ -35,6 +37,7 @@ export class Replies {
         },
         (cause: Error) => {
           this.#limits.remove(limit);
+          this.#onRefused(cause);
           reject(isNoGroup(cause) ? new GroupVanished('the stream or its group is gone', { cause }) : cause);
         },
       );

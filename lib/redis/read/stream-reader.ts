@@ -84,8 +84,10 @@ export class StreamReader implements QueueReader {
     this.name = options.name;
     this.#stream = stream;
     this.#identity = new KnownIdentity(stream, clock, part.identify);
+    // Both connections, because the work of one is of no use without the other's.
+    const onRefused = (cause: unknown): void => this.#connections.forEach((one) => one.recheck(cause));
     const replies = (connection: string): Replies =>
-      new Replies(clock, new RedisConnection({ ...server, log: log.child({ connection }) }, client));
+      new Replies(clock, new RedisConnection({ ...server, log: log.child({ connection }) }, client), onRefused);
     this.#reading = replies('reading');
     this.#control = replies('control');
     this.#entries = new EntryReading({

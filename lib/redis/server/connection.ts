@@ -11,7 +11,7 @@ import type { Clock, Timer } from '../../process/clock.ts';
 import type { Log } from '../../process/log.ts';
 import { messageOf } from '../../process/message-of.ts';
 import { INSPECT_TIMEOUT_MS, withTimeout } from '../wire/deadline.ts';
-import { causeOf, QueueRefusal, type RedisError, isPasswordRefused } from '../wire/errors.ts';
+import { causeOf, isForbidden, QueueRefusal, type RedisError, isPasswordRefused } from '../wire/errors.ts';
 import { type Client, type ClientUser, RedisClient } from '../wire/redis-client.ts';
 import type { Command, RedisBytes, RedisValue, Sender, Server } from '../wire/values.ts';
 import { assertMaster, isMoved, isNotMaster, isRefusing } from './facts.ts';
@@ -218,6 +218,11 @@ export class RedisConnection {
     const moved = before === undefined || before === this.#server ? {} : { before };
     this.#options.log.info({ server: this.#server, ...moved }, 'connected to the queue');
     this.#listener.onReady?.();
+  }
+
+  /** Inspects the server again if a command was forbidden, because the user's rights or a key have changed. */
+  recheck(cause: unknown): void {
+    if (this.ready && isForbidden(cause)) this.restart(cause.message);
   }
 
   /** Gives up the client, if there is one, and tries again when the interval since the last attempt is over. */

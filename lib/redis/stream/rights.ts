@@ -1,7 +1,8 @@
-// Checks the rights of the Redis user on each connection: if a command were refused in the middle of accepting, an
-// event could be appended without its id. The commands are listed by hand. Tests run both programs with the rules in
-// deploy/install.md, the fewest that pass this check.
-import { QueueRefusal, RedisError } from '../wire/errors.ts';
+// Checks the rights of the Redis user and the types of the queue's keys on each connection: if a command were refused
+// in the middle of accepting, an event could be appended without its id. The commands are listed by hand. Tests run the
+// programs with the rules in deploy/install.md, the fewest that pass this check. ingest-admin needs only some of its
+// rights for each command, so it checks them when a command is refused.
+import { isForbidden, QueueRefusal, RedisError } from '../wire/errors.ts';
 import { Script } from '../wire/script.ts';
 import type { Server } from '../wire/values.ts';
 import { GROUP, keyOf } from './layout.ts';
@@ -13,29 +14,36 @@ const SHARED = [
   'hmget K:queue id',
   'exists K:queue',
   'hset K:queue id x',
-  'hgetall K:looked',
-  'hset K:looked added 0',
+  'hmget K:looked at',
   'get K:ids',
   'set K:ids 1',
-  'del K:ids',
   'unlink K:ids:1',
   'hmget K:replays x',
-  'zremrangebyscore K:erased 0 0',
   'xinfo stream S',
   'xinfo groups S',
   `xgroup create S ${GROUP} 0 mkstream`,
   `xack S ${GROUP} 1-1`,
   `xpending S ${GROUP}`,
   'xrange S - +',
+];
+
+const TRIMMING = [
+  'hgetall K:looked',
+  'hset K:looked added 0',
+  'del K:ids',
+  'zcard K:erased',
+  'zremrangebyscore K:erased 0 0',
   'xtrim S minid 0',
   'zcard K:replicas',
 ];
 
-const RIGHTS: Readonly<Record<'gateway' | 'consumer', readonly string[]>> = {
-  gateway: ['exists S', 'hmget K:ids:1 id', 'hget K:ids:1 id', 'hset K:ids:1 id x', 'xadd S * body x'],
+type Program = 'gateway' | 'consumer' | 'admin';
+
+const RIGHTS: Readonly<Record<Program, readonly string[]>> = {
+  gateway: [...TRIMMING, 'exists S', 'hmget K:ids:1 id', 'hget K:ids:1 id', 'hset K:ids:1 id x', 'xadd S * body x'],
   consumer: [
+    ...TRIMMING,
     'xlen S',
-    'zcard K:erased',
     'zmscore K:erased x',
     `xgroup delconsumer S ${GROUP} x`,
     `xinfo consumers S ${GROUP}`,
@@ -48,27 +56,61 @@ const RIGHTS: Readonly<Record<'gateway' | 'consumer', readonly string[]>> = {
     'zremrangebyscore K:replicas 0 0',
     'pexpire K:replicas 1',
   ],
+  admin: [
+    'hget K:looked required',
+    'hget K:ids:1 id',
+    'hset K:ids:1 id x',
+    'hdel K:ids:1 id',
+    'hexists K:replays x',
+    'hset K:replays x x',
+    'zadd K:erased 0 x',
+    'zrange K:erased 0 0',
+    'zscore K:erased x',
+    'zrange K:replicas 0 0',
+    'zscore K:replicas x',
+    'xlen S',
+    'memory usage S',
+    'xadd S * body x',
+    'xdel S 1-1',
+    `xclaim S ${GROUP} x 0 1-1`,
+    `xinfo consumers S ${GROUP}`,
+  ],
 };
 
 const script = new Script('rights.lua');
 
-/** Rejects with a QueueRefusal that names each command and key that the user lacks. */
+/** Rejects with a QueueRefusal that names each command and key that the user lacks, or each key of another type. */
 export async function assertRights(
   server: Server,
   stream: string,
-  program: 'gateway' | 'consumer',
+  program: Program,
   more: readonly string[] = [],
 ): Promise<void> {
   const commands = [...SHARED, ...RIGHTS[program], ...more].map((one) =>
     one.replace(/ S\b/, ` ${stream}`).replace(/ K:/, ` ${keyOf(stream, '')}`),
   );
   const asked = script.run(server, undefined, [stream, ...commands]);
-  const missing = await asked.catch((cause: unknown) => {
-    if (cause instanceof RedisError && cause.code === 'NOPERM') return [cause.message];
+  const reply = await asked.catch((cause: unknown) => {
+    if (cause instanceof RedisError && cause.code === 'NOPERM') return [[cause.message], []];
     throw cause;
   });
-  if (!Array.isArray(missing) || missing.length === 0) return;
-  throw new QueueRefusal(
-    `the Redis user lacks rights that this program needs: ${missing.join(', ')} (deploy/install.md lists the rules)`,
-  );
+  const [missing, others] = reply as readonly [readonly string[], readonly string[]];
+  if (missing.length > 0)
+    throw new QueueRefusal(
+      `the Redis user lacks rights that this program needs: ${missing.join(', ')} (deploy/install.md lists the rules)`,
+    );
+  if (others.length > 0)
+    throw new QueueRefusal(
+      `other programs write to keys of the queue, which have the wrong type: ${others.toSorted().join(', ')} (rename them)`,
+    );
+}
+
+/** Runs `work` of ingest-admin. If the server forbids a command, the failure names all missing rights, or the keys. */
+export async function withRights<T>(server: Server, stream: string, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (cause) {
+    if (isForbidden(cause)) await assertRights(server, stream, 'admin');
+    throw cause;
+  }
 }

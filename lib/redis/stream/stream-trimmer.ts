@@ -4,6 +4,7 @@ import type { QueueReport } from '../../ingest/queue.ts';
 import type { Clock, Timer } from '../../process/clock.ts';
 import type { Log } from '../../process/log.ts';
 import { withTimeout } from '../wire/deadline.ts';
+import { isForbidden } from '../wire/errors.ts';
 import { Script } from '../wire/script.ts';
 import { fieldsOf, type RedisValue, type Server } from '../wire/values.ts';
 import { GROUP } from './layout.ts';
@@ -15,6 +16,7 @@ const ANSWER_TIMEOUT_MS = 5_000;
 /** Limits the entries that one call removes, because it blocks Redis. */
 const CALL_ENTRIES = 1_000;
 const PAUSE_MS = 10;
+const NOT_TRIMMED = 'the queue could not be trimmed';
 
 interface TrimmerOptions {
   readonly server: Server;
@@ -34,6 +36,8 @@ export class StreamTrimmer {
   #timer: Timer | undefined;
   #trimming: Promise<void> | undefined;
   #serverAheadMs = 0;
+  /** Why the last call was forbidden. */
+  #forbidden: string | undefined;
 
   constructor(options: TrimmerOptions) {
     this.#options = options;
@@ -63,7 +67,9 @@ export class StreamTrimmer {
     try {
       while (await this.#call(sharedMs)) await clock.sleep(PAUSE_MS);
     } catch (cause) {
-      log.debug({ err: cause }, 'the queue could not be trimmed');
+      if (isForbidden(cause) && cause.message !== this.#forbidden) log.warn({ reason: cause.message }, NOT_TRIMMED);
+      else log.debug({ err: cause }, NOT_TRIMMED);
+      this.#forbidden = isForbidden(cause) ? cause.message : undefined;
     }
   }
 

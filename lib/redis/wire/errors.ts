@@ -1,5 +1,8 @@
 import { ConnectionTimeoutError, DisconnectsClientError, ErrorReply, SocketClosedUnexpectedlyError } from 'redis';
 
+/** The end of an error that a command of a script received. */
+const IN_SCRIPT = /(?<=^(?!ERR ).*| executing the script .*) script: [0-9a-f]{40}, on @user_script:\d+\.$/;
+
 /** An error reply: the command was not run, or was run and refused. */
 export class RedisError extends Error {
   override readonly name = 'RedisError';
@@ -7,12 +10,17 @@ export class RedisError extends Error {
   readonly code: string;
 
   constructor(answer: string) {
-    super(answer);
+    super(answer.replace(IN_SCRIPT, ''));
     this.code = /^[A-Z]+(?= |$)/.exec(answer)?.[0] ?? 'ERR';
   }
 }
 
 export const isNoGroup = (cause: unknown): boolean => cause instanceof RedisError && cause.code === 'NOGROUP';
+
+/** True if the user may not run a command, also one of a script, or if a key has another type. */
+export const isForbidden = (cause: unknown): cause is RedisError =>
+  cause instanceof RedisError &&
+  (['NOPERM', 'WRONGTYPE'].includes(cause.code) || /^ERR (The user executing|ACL failure in) /.test(cause.message));
 
 /** No reply arrived in time, so the command may have been run. */
 export class NoAnswer extends Error {

@@ -33,7 +33,7 @@ end
 
 local taken, size = {}, 0
 local list = redis.pcall('XPENDING', stream, group, cursor, '+', LOOKED_AT_MAX)
-if list.err then return redis.error_reply('NOGROUP ' .. list.err) end
+if list.err then return list end
 for _, pending in ipairs(list) do
   local entry, holder, idle_for = pending[1], pending[2], pending[3]
   if #taken >= max or size >= bytes then return { entry, taken } end
