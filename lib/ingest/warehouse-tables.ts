@@ -62,7 +62,10 @@ function landedRows({ rows, change, code, estimate, shown, exact, time, isIn, di
     },
     async landed(id) {
       const times = `${shown('accepted_at')} AS "acceptedAtMs", ${shown('landed_at')} AS "landedAtMs"`;
-      const [row] = await rows(`SELECT id, type, producer, ${times}, body FROM events WHERE id = $1`, id);
+      const [row] = await rows(
+        `SELECT id, type, producer, ${times}, CAST(body AS text) AS body FROM events WHERE id = $1`,
+        id,
+      );
       return row && (plain(row) as LandedRow);
     },
     async rowsOf(ids) {
@@ -141,10 +144,13 @@ function auditRows({ rows, change, shown, exact, time }: Dialect) {
       await change(sql, id, timeText(atMs), actor, command, what, changed);
     },
     async *removals(command, sinceMs) {
-      const sql = `SELECT id AS key, what, ${shown('at')} AS shown, ${exact('at')} AS at FROM ingest_audit
+      const sql = `SELECT id AS key, what, changed IS NULL AS open, ${shown('at')} AS shown, ${exact('at')} AS at
+        FROM ingest_audit
         WHERE (at, id) > (${time('$1')}, $2) AND command = $3 ORDER BY at, id LIMIT ${REMOVALS_PAGE}`;
       for await (const page of paged(timeText(sinceMs), REMOVALS_PAGE, (...after) => rows(sql, ...after, command)))
-        yield* page.map(({ what, shown: at }) => ({ names: namesOf(String(what)), atMs: timeMs(at) }));
+        yield* page.map(({ what, shown: at, open }) => {
+          return { names: namesOf(String(what)), atMs: timeMs(at), isOpen: Boolean(open) };
+        });
     },
   } satisfies Partial<WarehouseAdmin>;
 }

@@ -8,7 +8,7 @@ import { isSameProducer } from '../process/producer-name.ts';
 import { transacted } from './sessions.ts';
 
 const FIND = `
-  SELECT true AS landed, producer, body AS text, NULL::bytea AS body, type, NULL AS reason,
+  SELECT true AS landed, producer, body::text AS text, NULL::bytea AS body, type, NULL AS reason,
     round(extract(epoch FROM accepted_at) * 1000)::float8 AS accepted,
     round(extract(epoch FROM landed_at) * 1000)::float8 AS ended, traceparent
   FROM events WHERE id = $1

@@ -86,16 +86,21 @@ export const wrongEncoding = (found: string | undefined): Unusable =>
 // Classes of SQLSTATE (PostgreSQL manual, appendix A): invalid authorization, invalid catalog name (database),
 // invalid schema name.
 const MISCONFIGURED_CLASSES = new Set(['28', '3D', '3F']);
-const INVALID_PASSWORD = '28P01';
 const INSUFFICIENT_PRIVILEGE = '42501';
+const NO_UNIQUE_INDEX = '42P10';
+const WORDS: Readonly<Record<string, string>> = {
+  '28P01': 'the server refused the password: ',
+  [NO_UNIQUE_INDEX]: 'a table lacks its primary key, which prevents a second row: ',
+};
 
 /** Converts `cause` to a WarehouseMisconfigured if the configuration is at fault; otherwise returns it unchanged. */
 export function misconfigured(cause: unknown, uri: string): unknown {
   if (cause instanceof OlderTables) return tablesDiffer(maskedUri(uri), cause.message);
   if (cause instanceof Unusable) return new WarehouseMisconfigured(`${maskedUri(uri)}: ${cause.message}`, { cause });
   if (!(cause instanceof pg.DatabaseError) || cause.code === undefined) return cause;
-  if (!MISCONFIGURED_CLASSES.has(cause.code.slice(0, 2)) && cause.code !== INSUFFICIENT_PRIVILEGE) return cause;
-  const what = cause.code === INVALID_PASSWORD ? 'the server refused the password: ' : '';
+  const isAtFault = [INSUFFICIENT_PRIVILEGE, NO_UNIQUE_INDEX].includes(cause.code);
+  if (!MISCONFIGURED_CLASSES.has(cause.code.slice(0, 2)) && !isAtFault) return cause;
+  const what = WORDS[cause.code] ?? '';
   return new WarehouseMisconfigured(`${maskedUri(uri)}: ${what}${cause.message} (SQLSTATE ${cause.code})`, { cause });
 }
 

@@ -2,10 +2,11 @@
 //
 // Invariants: a batch is one IMMEDIATE transaction with `synchronous = FULL`, so landed events survive a power
 // failure. Only `prepare` creates the file. If the file is deleted later, calls fail; if it is replaced, the next
-// call opens the new file. So rows are never written to a deleted file.
+// call opens the new file. The same applies to its write-ahead log and the log's index: SQLite would keep using deleted
+// ones, which no other program sees. So rows are never written to a deleted file.
 //
 // There is one writer at a time. Another process waits up to BUSY_TIMEOUT_MS, then its call throws.
-import { statSync, type BigIntStats } from 'node:fs';
+import { statSync } from 'node:fs';
 import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite';
 import { isErased } from '../ingest/erased.ts';
 import {
@@ -23,7 +24,7 @@ import {
 } from '../ingest/warehouse.ts';
 import type { Clock } from '../process/clock.ts';
 import { isSameProducer } from '../process/producer-name.ts';
-import { busy, openFile, prepareFile, refuses } from './file.ts';
+import { busy, NO_FILE, openFile, prepareFile, refuses } from './file.ts';
 
 // Casting a blob to TEXT does not change its bytes (sqlite.org/lang_expr.html, section 12).
 const EVENT = '(?, ?, ?, ?, ?, CAST(? AS TEXT), ?)';
@@ -49,7 +50,9 @@ const FIND_REJECTED = `SELECT producer, reason, accepted_at, quarantined_at, bod
 
 interface Handle {
   readonly database: DatabaseSync;
-  readonly identity: BigIntStats;
+  readonly identity: string;
+  /** The log and its index. SQLite creates them for the first call. */
+  logs: readonly string[] | undefined;
   readonly statements: Map<string, StatementSync>;
 }
 
@@ -133,26 +136,48 @@ export class Database {
     }
   }
 
-  /** Throws if the file does not exist. Opens it again if it was replaced. */
+  get #logs(): readonly string[] {
+    return [`${this.#path}-wal`, `${this.#path}-shm`].map(identityOf);
+  }
+
+  /** Throws if the file does not exist. Opens it again if it, its log or the log's index was deleted or replaced. */
   #opened(): Handle {
-    const identity = statSync(this.#path, { bigint: true });
-    if (
-      this.#handle !== undefined &&
-      (this.#handle.identity.ino !== identity.ino || this.#handle.identity.dev !== identity.dev)
-    )
-      this.close();
-    return (this.#handle ??= { database: openFile(this.#path, this.#readOnly), identity, statements: new Map() });
+    const identity = identityOf(this.#path);
+    if (identity === GONE) throw new Error(NO_FILE);
+    if (this.#handle !== undefined && this.#handle.identity !== identity) this.close();
+    if (this.#handle?.logs !== undefined) this.#keepLog(this.#handle.database, this.#handle.logs);
+    const statements = new Map<string, StatementSync>();
+    return (this.#handle ??= { database: openFile(this.#path, this.#readOnly), identity, logs: undefined, statements });
+  }
+
+  #keepLog(database: DatabaseSync, known: readonly string[]): void {
+    const logs = this.#logs;
+    if (logs.every((one, at) => one === known[at])) return;
+    // The rows in the log are saved, unless another program has begun a new log or index, which the old one does not fit.
+    const isOurs = logs.every((one, at) => one === GONE || one === known[at]);
+    if (isOurs && !this.#readOnly) database.exec('PRAGMA wal_checkpoint(PASSIVE)');
+    this.close();
   }
 
   /** Closes the file after a failure that neither the data nor another writer caused. The next call reopens it. */
   #using<T>(work: (open: Handle) => T): T {
     try {
-      return work(this.#opened());
+      const handle = this.#opened();
+      const result = work(handle);
+      handle.logs ??= this.#logs;
+      return result;
     } catch (cause) {
       if (!(cause instanceof BatchRefused) && !busy(cause)) this.close();
       throw cause;
     }
   }
+}
+
+const GONE = '';
+
+function identityOf(path: string): string {
+  const found = statSync(path, { bigint: true, throwIfNoEntry: false });
+  return found === undefined ? GONE : `${found.dev} ${found.ino}`;
 }
 
 function transaction<T>(open: Handle, work: () => T): T {

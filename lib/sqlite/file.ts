@@ -90,7 +90,7 @@ export function openFile(path: string, readOnly: boolean): DatabaseSync {
   return database;
 }
 
-export const NO_FILE = 'no file yet; the consumer creates it when it starts';
+export const NO_FILE = 'there is no such file; the consumer creates it when it starts';
 
 /** Returns the reason why a file cannot be opened or created, or NO_FILE if it does not exist yet. Creates nothing. */
 export function fileFault(path: string): string | undefined {

@@ -240,7 +240,7 @@ describe('--check', () => {
       database.exec('PRAGMA user_version = 99');
       database.close();
       const cases: readonly (readonly [string, number, RegExp])[] = [
-        [`${folder}/yet.db`, 0, /no file yet/],
+        [`${folder}/yet.db`, 0, /there is no such file/],
         [`${folder}/file`, 0, /no tables yet/],
         [`${folder}/missing/yet.db`, 5, /ENOENT/],
         [`${folder}/file/yet.db`, 5, /ENOTDIR/],

@@ -1,6 +1,12 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { BatchRefused, NO_ROW, type LandingEvent, type QuarantinedEntry } from '../../lib/ingest/warehouse.ts';
+import {
+  BatchRefused,
+  NO_ROW,
+  type LandingEvent,
+  type QuarantinedEntry,
+  WarehouseMisconfigured,
+} from '../../lib/ingest/warehouse.ts';
 import { LOCK_KEY } from '../../lib/postgres/migrations.ts';
 import { createPostgresWarehouse } from '../../lib/postgres/warehouse.ts';
 import { describeWarehouse } from '../contract/warehouse.ts';
@@ -90,6 +96,19 @@ describePruning('PostgreSQL', async () => {
 });
 
 describe('the PostgreSQL warehouse', () => {
+  it('lands nothing while its table lacks the primary key, and names the reason', async (t) => {
+    const { uri, warehouse } = await postgres.prepared(t);
+    await warehouse.land([event('a')]);
+    await postgres.server.query(uri, 'ALTER TABLE events DROP CONSTRAINT events_pkey');
+    const refused = /: a table lacks its primary key, which prevents a second row: .*\(SQLSTATE 42P10\)$/;
+    await assert.rejects(
+      warehouse.land([event('a'), event('b')]),
+      (cause) => cause instanceof WarehouseMisconfigured && refused.test(cause.message),
+    );
+    await postgres.server.query(uri, 'ALTER TABLE events ADD PRIMARY KEY (id)');
+    assert.deepEqual(await warehouse.land([event('a'), event('b')]), ['duplicate', 'landed']);
+  });
+
   it('copies new rows, and uses INSERT for a while after a repeated one', async (t) => {
     const { uri, warehouse } = await postgres.prepared(t);
     await postgres.server.query(
@@ -97,7 +116,7 @@ describe('the PostgreSQL warehouse', () => {
       `
       CREATE TABLE statements (at serial, word text);
       CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS
-        $$ BEGIN INSERT INTO statements (word) VALUES (split_part(ltrim(current_query(), E' \n'), ' ', 1)); RETURN NEW; END $$;
+        $$ BEGIN INSERT INTO statements (word) VALUES (substring(current_query(), 'COPY|INSERT INTO events .id, type')); RETURN NEW; END $$;
       CREATE TRIGGER note AFTER INSERT ON events FOR EACH STATEMENT EXECUTE FUNCTION note();`,
     );
     const spoken = (id: string, producer = 'shop'): LandingEvent => ({
@@ -129,7 +148,7 @@ describe('the PostgreSQL warehouse', () => {
     const words = await postgres.server.query<{ word: string }>(uri, 'SELECT word FROM statements ORDER BY at LIMIT 3');
     assert.deepEqual(
       words.map(({ word }) => word),
-      ['COPY', 'INSERT', 'INSERT'],
+      ['COPY', 'INSERT INTO events (id, type', 'INSERT INTO events (id, type'],
     );
     const rows = await postgres.server.query(
       uri,

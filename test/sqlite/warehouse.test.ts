@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -170,6 +172,30 @@ describe('the SQLite warehouse', () => {
     assert.deepEqual(await warehouse.land([event('two')]), ['landed']);
   });
 
+  for (const suffix of ['-wal', '-shm'])
+    it(`shows other programs what it landed before and after its ${suffix} was deleted`, async (t) => {
+      const path = fileOf();
+      const warehouse = opened(t, { path });
+      await warehouse.prepare();
+      // Connections of one process share the index of the log, so another process reads, and keeps its connection open.
+      const script = `const file = new (require('node:sqlite').DatabaseSync)(${JSON.stringify(path)});
+        const read = file.prepare('SELECT group_concat(id) AS ids FROM events');
+        process.stdin.on('data', () => console.log(read.get().ids));`;
+      const other = spawn(process.execPath, ['-e', script], { stdio: ['pipe', 'pipe', 'inherit'] });
+      t.after(() => other.kill());
+      const seen = async (): Promise<string> => {
+        other.stdin.write('read');
+        return String(((await once(other.stdout, 'data')) as [Buffer])[0]).trim();
+      };
+      await warehouse.land([event('a')]);
+      rmSync(path + suffix);
+      if (suffix === '-shm') assert.equal(await seen(), 'a');
+      assert.deepEqual(await warehouse.land([event('b')]), ['landed']);
+      assert.equal(await seen(), 'a,b');
+      assert.deepEqual(await warehouse.land([event('c')]), ['landed']);
+      assert.equal(await seen(), 'a,b,c');
+    });
+
   it('lands batches of any length with a verdict for each event', async (t) => {
     const { warehouse } = await prepared(t);
     for (const count of [0, 1, 7, 8, 9, 17]) {
@@ -242,7 +268,7 @@ describe('the SQLite warehouse', () => {
   it('reports a path at which no file can be created, and creates none', () => {
     const folder = temporaryFolder();
     assert.equal(fileFault(folder), 'expected a file: this is a directory');
-    assert.equal(fileFault(join(folder, 'new.db')), 'no file yet; the consumer creates it when it starts');
+    assert.equal(fileFault(join(folder, 'new.db')), 'there is no such file; the consumer creates it when it starts');
     const lost = join(folder, 'none');
     const wanted = 'expected a folder that this user can write to';
     assert.equal(fileFault(join(lost, 'new.db')), `no file can be created in ${lost} (ENOENT): ${wanted}`);
