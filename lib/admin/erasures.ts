@@ -12,9 +12,13 @@ const PAGE = 500;
 
 type Window = Readonly<{ stream: QueuedStream; startMs: number }>;
 
-/** Reads all erasures that the streams and the warehouse have recorded, for entries since each `startMs`. */
-export async function recordedErasures(warehouse: WarehouseAdmin, windows: readonly Window[]) {
+/**
+ * Reads all erasures that the streams and the warehouse have recorded, for entries since each `startMs`. Leaves out
+ * those that began after `openSinceMs` and have not ended. The notes are read first, because they are written last.
+ */
+export async function recordedErasures(warehouse: WarehouseAdmin, windows: readonly Window[], openSinceMs: number) {
   const erasedMs = new Map<string, number>();
+  const erasing = new Set<string>();
   const add = (id: string, atMs: number): unknown => erasedMs.set(id, Math.max(atMs, erasedMs.get(id) ?? 0));
   for (const { stream } of windows)
     for (let from = 0, size = 1; size > 0; from += size) {
@@ -22,13 +26,19 @@ export async function recordedErasures(warehouse: WarehouseAdmin, windows: reado
       for (const { id, atMs } of notes) add(id, atMs);
       size = notes.length;
     }
-  for await (const { names, atMs } of warehouse.removals('erase', 0))
-    for (const id of names) add(id, atMs + CLOCK_MARGIN_MS);
+  for await (const { names, atMs, isOpen } of warehouse.removals('erase', 0))
+    for (const id of names) {
+      add(id, atMs + CLOCK_MARGIN_MS);
+      if (isOpen && atMs > openSinceMs) erasing.add(id);
+      else erasing.delete(id);
+    }
+  for (const id of erasing) erasedMs.delete(id);
   const isBefore = (id: string, acceptedAtMs: number): boolean => acceptedAtMs <= (erasedMs.get(id) ?? -1);
   const droppedRows = new Set<string>();
   let droppedMs = Math.min(...windows.map(({ startMs }) => startMs)) - CLOCK_MARGIN_MS;
 
   return {
+    erasing,
     /** True if the event of an entry was erased after it was accepted. */
     has: ({ id = '', acceptedAtMs }: QueuedCopy): boolean => isBefore(id, acceptedAtMs),
     /** Yields the ids of events that have a body in the warehouse from before their erasure. */

@@ -18,6 +18,9 @@ import { Report, writeMetrics, type EventPlace } from './reconcile-report.ts';
 import { answersOf, audited, eraseTraces, type Session, type Tally } from './session.ts';
 import { counted, countText } from './terminal.ts';
 
+/** An erasure that has not ended for this long was killed. */
+const ERASING_MS_MAX = 3_600_000;
+
 export interface Reconciling {
   readonly land: boolean;
   /** Maximum number of entries read per second. */
@@ -51,7 +54,9 @@ async function compare(session: Session, options: Reconciling, tally: Tally): Pr
   const { queue, stopped, tell } = session;
   const { land, metrics } = options;
   const { found: windows, failures } = await answersOf(queue.streams.map(windowOf));
-  const erasures = await recordedErasures(session.warehouse, windows);
+  // With --land, those are erased, too: their command may have been killed.
+  const openSinceMs = land ? Number.POSITIVE_INFINITY : session.clock.epochMs() - ERASING_MS_MAX;
+  const erasures = await recordedErasures(session.warehouse, windows, openSinceMs);
   const [report, patience] = [new Report(), new Patience(session)];
   const work = { ...session, ...options, tally, erasures, report, patience };
   // A step that fails does not keep the others from their work, such as those of an available partition.
@@ -59,6 +64,8 @@ async function compare(session: Session, options: Reconciling, tally: Tally): Pr
     if (!stopped.aborted) await step(work).catch((cause: unknown) => failures.push(cause));
   session.progress('');
   report.print(session, land);
+  const erasing = erasures.erasing.size;
+  if (erasing > 0) tell(`${counted(erasing, 'event')} not checked: another command is erasing them`);
   if (patience.deserted) tell(`no consumer is running: ${counted(report.left, 'event')} will land once one starts`);
   else if (stopped.aborted) tell('interrupted; run again for the rest');
   if (land && report.back.size > 0) await eraseTraces(session);

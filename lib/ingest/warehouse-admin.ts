@@ -43,6 +43,13 @@ interface AuditRecord {
   readonly changed: number | undefined;
 }
 
+interface Removal {
+  readonly names: readonly string[];
+  readonly atMs: number;
+  /** True until the command ends. */
+  readonly isOpen: boolean;
+}
+
 /** A row of `events`, without its body. */
 export interface RowDigest extends Pick<LandingEvent, 'id' | 'producer' | 'acceptedAtMs'> {
   /** The SHA-256 of the body, in hexadecimal. */
@@ -83,7 +90,7 @@ export interface WarehouseAdmin {
   eraseTraces(): Promise<string | undefined>;
   audit(record: AuditRecord): Promise<void>;
   /** Yields the records of erased ids, or of the names of dropped quarantine rows, since a time, oldest first. */
-  removals(command: 'erase' | 'dropped', sinceMs: number): AsyncIterable<{ names: readonly string[]; atMs: number }>;
+  removals(command: 'erase' | 'dropped', sinceMs: number): AsyncIterable<Removal>;
   close(): Promise<void>;
 }
 

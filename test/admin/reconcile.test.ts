@@ -229,6 +229,27 @@ describe('reconcile', () => {
     assert.doesNotMatch(JSON.stringify(await admin.redis.entries()), new RegExp(SECRET));
   });
 
+  it('does not report the bodies of events that another command has begun to erase, and erases them with --land', async (t) => {
+    await admin.consume(t);
+    for (const id of ['a', 'b']) await admin.accept(t, id, body(id));
+    await admin.landed();
+    // Each stream has the note of the event that is being erased now; the warehouse has the record of both.
+    const { warehouse, queue } = admin.session(t);
+    const record = { id: 'running', atMs: Date.now(), actor: 'me', command: 'erase', what: 'a\nb\n' };
+    await warehouse.audit({ ...record, changed: undefined });
+    await queue.streams[0]?.noteErasure('a');
+    const { code, err, out } = await admin.run(t, 'reconcile');
+    assert.equal(code, 0, out);
+    assert.equal(err, '2 events not checked: another command is erasing them\n');
+    sql(`UPDATE ingest_audit SET at = '${new Date(Date.now() - 3_700_000).toISOString()}'`);
+    await assertFound(t, { entries: 2, landed: 1, erased: 1, bodiesBack: 1 }, 1);
+    sql(`UPDATE ingest_audit SET at = '${new Date().toISOString()}'`);
+    await assertFound(t, { bodiesBack: 2 }, 0, ' --land');
+    await warehouse.audit({ ...record, changed: 2 });
+    await admin.landed();
+    await assertFound(t, { entries: 2, erased: 2 });
+  });
+
   it('keeps a new event whose id was erased and then pruned', async (t) => {
     await admin.consume(t);
     assert.equal((await admin.run(t, 'erase a')).code, 1, 'unknown, but noted');

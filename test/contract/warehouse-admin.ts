@@ -205,7 +205,7 @@ export function describeWarehouseAdmin(name: string, start: () => Promise<Wareho
       for (const [at, some] of names.entries())
         await admin.audit({ ...record, id: `r-${at}`, atMs: 100_000 + at, what: auditLines(some) });
       await admin.audit({ ...record, id: 'old', atMs: 200_000, what: 'one two' });
-      await admin.audit({ ...record, id: 'other', atMs: 300_000, command: 'dropped', what: 'q/s/1-1' });
+      await admin.audit({ ...record, id: 'other', atMs: 300_000, command: 'dropped', what: 'q/s/1-1', changed: 1 });
       const read = async (command: 'erase' | 'dropped', sinceMs: number): Promise<unknown[]> => {
         const found: unknown[] = [];
         for await (const one of admin.removals(command, sinceMs)) if (one.names.length > 0) found.push(one);
@@ -213,9 +213,9 @@ export function describeWarehouseAdmin(name: string, start: () => Promise<Wareho
       };
       assert.deepEqual(
         await read('erase', 100_000),
-        names.map((some, at) => ({ names: some, atMs: 100_000 + at })),
+        names.map((some, at) => ({ names: some, atMs: 100_000 + at, isOpen: true })),
       );
-      assert.deepEqual(await read('dropped', 300_000), [{ names: ['q/s/1-1'], atMs: 300_000 }]);
+      assert.deepEqual(await read('dropped', 300_000), [{ names: ['q/s/1-1'], atMs: 300_000, isOpen: false }]);
     });
   });
 }
