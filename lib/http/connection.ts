@@ -102,7 +102,6 @@ export abstract class Connection<T> {
   /** When the phase began, or the client's latest progress in it; `Infinity` while it waits for the server's turn. */
   sinceMs = 0;
   #limitMs = 0;
-  readonly #idleMs: number;
   #isAwake = false;
   /** The number of bytes written when the last check found progress. */
   #progress = 0;
@@ -115,7 +114,6 @@ export abstract class Connection<T> {
     this.address = address;
     this.context = host.handlers.context();
     this.host = host;
-    this.#idleMs = host.limits.idleTimeoutMs + IDLE_SLACK_MS;
     this.enter('hello', host.limits.handshakeTimeoutMs);
     tcp.on('error', () => undefined); // A 'close' event follows.
   }
@@ -155,6 +153,9 @@ export abstract class Connection<T> {
     socket.on('close', () => handlers.closed?.(this));
   }
 
+  get #idleMs(): number {
+    return this.host.limits.idleTimeoutMs + IDLE_SLACK_MS;
+  }
   get hasClientHello(): boolean {
     return this.tcp.bytesWritten > 0; // The server answers a whole ClientHello.
   }
@@ -191,6 +192,18 @@ export abstract class Connection<T> {
     return readableLength * this.#seen.memoryPerByte + writableLength;
   }
 
+  /** Returns a listener that closes the connection if it fails. */
+  protected guarded<A>(run: (argument: A) => void): (argument: A) => void {
+    return (argument) => {
+      try {
+        run(argument);
+      } catch (cause) {
+        this.socket.destroy();
+        this.host.handlers.bug(cause, this);
+      }
+    };
+  }
+
   /** Calls `flush` at the end of this turn. */
   wake(): void {
     if (this.#isAwake) return;
@@ -198,28 +211,10 @@ export abstract class Connection<T> {
     this.host.turns.atEnd(this.#flush);
   }
 
-  readonly #flush = (): void => {
+  readonly #flush = this.guarded<void>(() => {
     this.#isAwake = false;
-    if (this.isClosing || this.isGone) return;
-    try {
-      this.flush();
-    } catch (cause) {
-      this.bug(cause);
-    }
-  };
-
-  guard(run: () => void): void {
-    try {
-      run();
-    } catch (cause) {
-      this.bug(cause);
-    }
-  }
-
-  protected bug(cause: unknown): void {
-    this.socket.destroy();
-    this.host.handlers.bug(cause, this);
-  }
+    if (!this.isClosing && !this.isGone) this.flush();
+  });
 
   /**
    * Closes the connection after `text`, the rest of its answers. What the client sends meanwhile is discarded: closing

@@ -3,15 +3,16 @@
 //
 // Fact: without the fast path, an event costs 48 µs instead of 22 µs (BENCH_CASES=saturation make bench). Choice: the
 // first request that is not plain and whole moves the connection to node:http for good, with every byte that has not
-// been handled. Node handles all requests of a read immediately, so it gets slices, and none while it owes an answer.
+// been handled. Node handles all requests of a read immediately, so it gets slices in which at most one request ends,
+// and no further request while it owes an answer.
 //
 // Invariants: no byte is lost, and answers are written in the order of their requests. Only the beginning of one
 // plain request is held here; all other unread bytes stay in the socket, which is then paused.
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { Connection } from './connection.ts';
-import { NodeRequest } from './node-request.ts';
-import { parsedBytes, parsePost, PLAIN_BYTES_MAX, type PlainPost } from './plain-post.ts';
+import { NodeRequest, SLICE_BYTES } from './node-request.ts';
+import { parsedBytes, parsePost, type PlainPost } from './plain-post.ts';
 import type { HttpRequest, ProtocolFault } from './request.ts';
 import { closingTail, responseText, type Answer } from './respond.ts';
 
@@ -20,16 +21,15 @@ const PIECES_MAX = 16;
 const WAIT_MS = 500;
 /** The socket is paused while this many answers are owed. */
 const OWED_MAX = 64;
-/** Slice of a head. node:http reads all requests of a slice. */
-const HEAD_SLICE_BYTES = 256;
 /** Cost of a slice that node:http reads. A request on the fast path costs 1. */
 export const SLICE_COST = 4;
 /** An estimate of the memory of a request and its answer. */
 const ANSWER_BYTES = 1_024;
 const NOTHING = Buffer.alloc(0);
+const [CR, LF] = [0x0d, 0x0a];
 
 export class HttpConnection<T> extends Connection<T> {
-  /** The beginning of a request. */
+  /** The beginning of a request, the number of its pieces, and when the first one arrived. */
   #held: Buffer = NOTHING;
   #pieces = 0;
   #heldSinceMs = 0;
@@ -41,20 +41,25 @@ export class HttpConnection<T> extends Connection<T> {
   #isLeaving = false;
   /** Node's own listener for data. Set once node:http has the connection. */
   #passToNode: ((bytes: Buffer) => void) | undefined;
-  /** Requests of node:http whose answers have not been written, oldest first. Only the first one is being handled. */
-  readonly #requests: NodeRequest<T>[] = [];
-  #latest: NodeRequest<T> | undefined;
+  /** The latest request of node:http. */
+  #request: NodeRequest<T> | undefined;
   #isInHead = false;
+  /** The last three bytes that node:http got. */
+  #tail = '';
 
   override open(socket: Socket): void {
     super.open(socket);
     this.#isLeaving = this.host.limits.httpReader === 'node';
     socket.on('data', this.#onData);
-    socket.on('end', this.#onEnd);
+    socket.on('end', () => {
+      this.wake();
+      // If a body after `Upgrade` is cut short, node:http reports no error and waits for the rest forever.
+      if (this.#unfinished !== undefined) this.faulty('malformed');
+    });
   }
 
   protected override get owesAnswer(): boolean {
-    return this.#posts.length > 0 || this.#requests.length > 0;
+    return this.#posts.length > 0 || this.#request?.isOwed === true;
   }
   override get isArriving(): boolean {
     const isInRequest = this.#held.length > 0 || this.#isInHead || this.#unfinished !== undefined;
@@ -62,16 +67,16 @@ export class HttpConnection<T> extends Connection<T> {
   }
   /** The latest request of node:http, if a part of its body has not arrived. */
   get #unfinished(): NodeRequest<T> | undefined {
-    return this.#latest?.message.complete === false ? this.#latest : undefined;
+    return this.#request?.message.complete === false ? this.#request : undefined;
   }
   override heldBytes(): number {
-    const answerBytes = ANSWER_BYTES * this.#posts.length + (this.#requests[0]?.answerBytes ?? 0);
-    return super.heldBytes() + this.#held.length + answerBytes;
+    const answerBytes = this.#request?.isOwed === true ? this.#request.answerBytes : 0;
+    return super.heldBytes() + this.#held.length + ANSWER_BYTES * this.#posts.length + answerBytes;
   }
 
   override closesAfter(request: HttpRequest): boolean {
     // Requests after an answer that closes are dropped, so a stopping server closes only with the latest answer.
-    const isLatest = (this.#posts.at(-1) ?? this.#latest) === request;
+    const isLatest = (this.#posts.at(-1) ?? this.#request) === request;
     const hasMore = this.#held.length > 0 || this.socket.readableLength > 0;
     return this.hasOneAnswer || (isLatest && !hasMore && this.host.handlers.draining());
   }
@@ -86,18 +91,25 @@ export class HttpConnection<T> extends Connection<T> {
   }
 
   override check(nowMs: number, drainsSinceMs: number): void {
-    if (this.#held.length > 0 && nowMs - this.#heldSinceMs >= WAIT_MS) this.#leave();
+    const isLate = this.#held.length > 0 && nowMs - this.#heldSinceMs >= WAIT_MS;
+    if (isLate && !this.socket.readableEnded) {
+      this.#isLeaving = true;
+      this.#onData(NOTHING);
+    }
     super.check(nowMs, drainsSinceMs);
   }
 
   protected override flush(): void {
-    const { socket } = this;
+    const { socket, fault, host } = this;
     if (socket.writableNeedDrain) return;
     this.#writeAnswers();
     if (this.isClosing || socket.writableNeedDrain) return;
-    if (!this.owesAnswer && this.isRetiring) return this.finish();
-    if (socket.readableEnded && this.#passToNode === undefined && this.#posts.length === 0) return this.#end();
-    if (!this.#isQueued && this.#wanted > 0) socket.resume();
+    if (!this.owesAnswer) {
+      if (fault !== undefined) return this.finish(this.#unfinished ? '' : host.handlers.protocolFault(fault, this));
+      if (this.isRetiring) return this.finish();
+      if (socket.readableEnded) return this.#end();
+    }
+    if (!this.#isQueued && this.#mayRead) socket.resume();
   }
 
   // Fact: under overload, many requests of one connection arrive in one turn, and most of the cost of a refusal is the
@@ -119,32 +131,27 @@ export class HttpConnection<T> extends Connection<T> {
     this.socket.write(text, 'latin1');
   }
 
-  readonly #onData = (chunk: Buffer): void => {
-    try {
-      this.#read(this.#held.length === 0 ? chunk : Buffer.concat([this.#held, chunk]));
-    } catch (cause) {
-      this.bug(cause);
-    }
-  };
+  readonly #onData = this.guarded((chunk: Buffer) =>
+    this.#read(this.#held.length === 0 ? chunk : Buffer.concat([this.#takeHeld(), chunk])),
+  );
 
   #read(bytes: Buffer): void {
     const { turns, handlers } = this.host;
-    this.#held = NOTHING;
     for (let at = 0; at < bytes.length && !this.isClosing;) {
-      if (this.#wanted === 0) return this.#pause(bytes.subarray(at));
+      if (!this.#mayRead) return this.#pause(bytes.subarray(at));
       if (!turns.take(this.#isLeaving ? SLICE_COST : 1) && at > 0) {
         this.#pause(bytes.subarray(at));
         this.#isQueued = true;
         return turns.later(this.holder, this.#goOn);
       }
       if (this.#isLeaving) {
-        at += this.#readByNode(bytes, at);
+        at += this.#passSlice(bytes, at);
         continue;
       }
       const post = parsePost(bytes, at, this);
-      if (post === 'unfinished') return this.#hold(bytes, at);
+      if (post === 'unfinished' && (this.#pieces += 1) < PIECES_MAX) return this.#hold(bytes, at);
       this.#pieces = 0;
-      if (post === 'not plain') this.#isLeaving = true;
+      if (typeof post === 'string') this.#isLeaving = true;
       else {
         at += parsedBytes;
         this.#posts.push(post);
@@ -158,51 +165,37 @@ export class HttpConnection<T> extends Connection<T> {
     this.wake();
   };
 
-  /** The number of bytes that may be read next; 0 while the rest must wait. */
-  get #wanted(): number {
+  get #mayRead(): boolean {
     const { isRetiring, socket } = this;
     const isBusy = isRetiring || socket.writableNeedDrain;
-    if (!this.#isLeaving)
-      return isBusy || this.#posts.length >= (this.hasOneAnswer ? 1 : OWED_MAX) ? 0 : PLAIN_BYTES_MAX;
-    if (this.isClosing || this.isGone || this.fault !== undefined) return 0;
-    return this.#unfinished?.wanted ?? (isBusy || this.owesAnswer ? 0 : HEAD_SLICE_BYTES);
+    if (!this.#isLeaving) return !isBusy && this.#posts.length < (this.hasOneAnswer ? 1 : OWED_MAX);
+    if (this.isClosing || this.isGone || this.fault !== undefined) return false;
+    return this.#unfinished?.isWanted ?? !(isBusy || this.owesAnswer);
   }
 
   #pause(rest: Buffer): void {
     this.socket.pause();
     // A stream does not end before all of its bytes are read, so the end of the input waits, too.
-    if (rest.length > 0) this.socket.unshift(rest);
+    this.socket.unshift(rest);
   }
 
   /** Keeps the beginning of a request. A copy, so that the memory of the whole chunk can be freed. */
   #hold(bytes: Buffer, at: number): void {
     this.#held = at === 0 ? bytes : Buffer.from(bytes.subarray(at));
-    this.#pieces += 1;
     if (this.#pieces === 1) this.#heldSinceMs = this.host.clock.ms();
-    if (this.#pieces >= PIECES_MAX || this.#held.length >= PLAIN_BYTES_MAX) this.#leave();
   }
-
-  #leave(): void {
-    this.#isLeaving = true;
-    if (!this.socket.readableEnded) {
-      this.#pause(this.#held);
-      this.#held = NOTHING;
-    }
-    this.wake();
+  #takeHeld(): Buffer {
+    const held = this.#held;
+    this.#held = NOTHING;
+    return held;
   }
-
-  readonly #onEnd = (): void => {
-    this.wake();
-    // If a body after `Upgrade` is cut short, node:http reports no error and waits for the rest forever.
-    if (this.#unfinished !== undefined) this.faulty('malformed');
-  };
 
   /** The client has ended its side, and all answers are written. */
   #end(): void {
     if (this.#held.length === 0) return this.finish();
     // Nothing can be put back into a stream that has ended. The rest is less than one request.
-    this.#toNode()(this.#held);
-    this.#held = NOTHING;
+    this.#isLeaving = true;
+    this.#toNode()(this.#takeHeld());
     // Node's listener for the end has missed it.
     this.socket.emit('end');
   }
@@ -219,60 +212,44 @@ export class HttpConnection<T> extends Connection<T> {
   }
 
   /** Passes the slice that begins at `from` to node:http. Returns its length. */
-  #readByNode(bytes: Buffer, from: number): number {
-    const pass = this.#toNode();
-    const [latest, unfinished] = [this.#latest, this.#unfinished];
-    const slice = bytes.subarray(from, from + this.#wanted);
-    pass(slice);
+  #passSlice(bytes: Buffer, from: number): number {
+    const body = this.#unfinished;
+    let end = from;
     // Empty lines do not begin a request.
-    if (unfinished === undefined && this.#latest === latest)
-      this.#isInHead ||= slice.some((byte) => byte !== 0x0d && byte !== 0x0a);
+    if (body === undefined && !this.#isInHead) while (bytes[end] === CR || bytes[end] === LF) end += 1;
+    if (end > from) return end - from;
+    this.#isInHead = body === undefined;
+    if (body?.head.contentLength !== undefined) end += body.head.contentLength - body.passedBytes;
+    else {
+      // A head and a chunked body end with an empty line.
+      const text = this.#tail + bytes.toString('latin1', from, from + SLICE_BYTES);
+      const line = text.indexOf('\r\n\r\n');
+      end += (line === -1 ? text.length : line + 4) - this.#tail.length;
+    }
+    const slice = bytes.subarray(from, end);
+    this.#tail = (this.#tail + slice.toString('latin1', slice.length - 3)).slice(-3);
+    if (body !== undefined) body.passedBytes += slice.length;
+    this.#toNode()(slice);
     return slice.length;
   }
 
   /** Called if node:http has read the head of a request. */
   requested(message: IncomingMessage, response: ServerResponse, expectsContinue: boolean): void {
     if (this.isClosing) return;
-    const request = new NodeRequest(this, message, response, expectsContinue);
-    this.#latest = request;
     this.#isInHead = false;
-    response.once('close', () => {
-      this.#requests.shift();
-      this.guard(() => this.#handleNext());
-    });
-    if (this.#requests.push(request) === 1) this.guard(() => this.#handleNext());
-  }
-
-  #handleNext(): void {
-    const [next] = this.#requests;
-    if (this.isClosing || this.isGone) return;
-    if (this.isRetiring) return this.finish();
-    if (next !== undefined) {
-      this.isRetiring = next.isLast;
-      this.host.handlers.request(this, next);
-    }
-    this.#settleFault();
-    this.wake();
+    this.#request = new NodeRequest(this, message, response, expectsContinue);
+    this.isRetiring ||= this.#request.isLast;
+    this.host.handlers.request(this, this.#request);
   }
 
   /** Called if node:http cannot read the next bytes, or has waited too long for them. */
   faulty(fault: ProtocolFault): void {
-    if (this.#passToNode === undefined) return; // A handshake failed.
+    if (this.#passToNode === undefined || this.isClosing || this.isGone) return;
     this.fault ??= fault;
-    this.guard(() => this.#settleFault());
-  }
-
-  /** Answers a fault after all earlier requests. */
-  #settleFault(): void {
-    const { fault, socket, host } = this;
-    const unfinished = this.#unfinished;
-    if (fault === undefined || this.isClosing || this.isGone) return;
+    this.wake();
+    if (this.#unfinished?.isAnswered !== false) return;
     // A request whose body ends early gets no answer. Another one gets one from its handler.
-    const isCut = unfinished !== undefined && this.#requests[0] === unfinished && !unfinished.isAnswered;
-    if (isCut && !socket.readableEnded) unfinished.cut();
-    else if (this.owesAnswer && !isCut) return;
-    else if (unfinished !== undefined || (fault === 'timeout' && this.#latest === undefined && !this.#isInHead))
-      this.finish();
-    else this.finish(host.handlers.protocolFault(fault, this));
+    if (this.socket.readableEnded) this.finish();
+    else this.#unfinished.cut();
   }
 }

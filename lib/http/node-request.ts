@@ -5,8 +5,8 @@ import type { HeaderField, HttpRequest, ProtocolFault, Received, RequestDefect, 
 import { bytesOf, respond, type Answer } from './respond.ts';
 
 export const FIELDS_MAX = 100;
-/** Slice of a body whose end is unknown. node:http needs 2 µs for each of its chunks. */
-const SLICE_BYTES = 1_024;
+/** Maximum length of a slice whose end is unknown. node:http needs 2 µs for each chunk of a body. */
+export const SLICE_BYTES = 1_024;
 /** A chunked body may have this many pieces of less than 16 bytes on average. Some were cut by the slices. */
 const [PIECES_MAX, PIECE_BYTES_MIN] = [1_024, 15.5];
 /**
@@ -20,17 +20,20 @@ export class NodeRequest<T> implements HttpRequest {
   readonly message: IncomingMessage;
   body = undefined;
   isAnswered = false;
+  /** True until the answer has been written. */
+  isOwed = true;
   /** True if the connection closes after the answer, whatever that is. */
   isLast: boolean;
   /** Length of the answer that is being written. */
   answerBytes = 0;
+  /** The number of bytes of the body that node:http has got. */
+  passedBytes = 0;
   readonly #connection: Connection<T>;
   readonly #response: ServerResponse;
   /** True if the client waits for 100 (Continue). */
   #expectsContinue: boolean;
   /** Set while the body is being read. */
   #done: ((body: Received) => void) | undefined;
-  #bytes = 0;
 
   constructor(connection: Connection<T>, message: IncomingMessage, response: ServerResponse, expectsContinue: boolean) {
     this.#connection = connection;
@@ -43,12 +46,16 @@ export class NodeRequest<T> implements HttpRequest {
     const { headers, httpVersionMinor } = message;
     const oddEnd = httpVersionMinor === 0 && headers['transfer-encoding'] !== undefined;
     this.isLast = this.head.defect !== undefined || headers.upgrade !== undefined || oddEnd;
+    response.once('close', () => {
+      this.isOwed = false;
+      connection.wake();
+    });
   }
 
-  /** The number of bytes to read or discard next, so that little after the body is read. */
-  get wanted(): number {
-    if (this.#done !== undefined && this.head.contentLength !== undefined) return this.head.contentLength - this.#bytes;
-    return this.#done !== undefined || this.isAnswered ? SLICE_BYTES : 0;
+  /** True if more of the body may be read, or discarded. Chunks may be broken, which the answer should say. */
+  get isWanted(): boolean {
+    const isUnknown = this.head.contentLength === undefined && this.passedBytes === 0;
+    return this.#done !== undefined || this.isAnswered || isUnknown;
   }
 
   receive(bytesMax: number, grows: (bytes: number) => void): Promise<Received> {
@@ -58,7 +65,7 @@ export class NodeRequest<T> implements HttpRequest {
     const { promise, resolve } = Promise.withResolvers<Received>();
     // Pieces are copied as they arrive, so that a body is not held twice.
     let body = Buffer.allocUnsafeSlow(contentLength ?? SLICE_BYTES);
-    let pieces = 0;
+    let [pieces, bytes] = [0, 0];
     this.#done = (received) => {
       this.#done = undefined;
       body = Buffer.alloc(0);
@@ -66,20 +73,20 @@ export class NodeRequest<T> implements HttpRequest {
     };
     this.message.on('data', (piece: Buffer) => {
       if (this.#done === undefined) return;
-      const bytes = this.#bytes + piece.length;
-      if (bytes > bytesMax) return this.#done('too large');
+      const end = bytes + piece.length;
+      if (end > bytesMax) return this.#done('too large');
       pieces += 1;
       if (contentLength === undefined) {
-        const isTiny = pieces > PIECES_MAX && bytes < PIECE_BYTES_MIN * pieces;
+        const isTiny = pieces > PIECES_MAX && end < PIECE_BYTES_MIN * pieces;
         this.isLast ||= isTiny;
         if (isTiny) return this.#done('tinyChunks');
         grows(piece.length);
-        if (bytes > body.length) body = Buffer.concat([body], Math.min(2 * bytes, bytesMax));
+        if (end > body.length) body = Buffer.concat([body], Math.min(2 * end, bytesMax));
       }
-      piece.copy(body, this.#bytes);
-      this.#bytes = bytes;
+      piece.copy(body, bytes);
+      bytes = end;
     });
-    this.message.on('end', () => this.#done?.(body.subarray(0, this.#bytes)));
+    this.message.on('end', () => this.#done?.(body.subarray(0, bytes)));
     this.message.on('close', () => this.#done?.(undefined));
     this.cut();
     this.#connection.wake();

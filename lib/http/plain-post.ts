@@ -8,7 +8,7 @@ import type { Answer } from './respond.ts';
 import type { HttpRequest, RequestHead } from './request.ts';
 
 /** A request that is not complete within this many bytes goes to node:http. */
-export const PLAIN_BYTES_MAX = 65_536;
+const PLAIN_BYTES_MAX = 65_536;
 const HEAD_BYTES_MAX = 8_192;
 const FIELDS_MAX = 64;
 

@@ -162,7 +162,7 @@ export class HttpServer<T> {
       this.#checks?.close();
       this.#checks = undefined;
     }
-    for (const connection of this.#all) connection.guard(() => connection.check(nowMs, this.#drainsSinceMs));
+    for (const connection of this.#all) connection.check(nowMs, this.#drainsSinceMs);
     const all = this.#all;
     const over = overLimit(all, limits.connectionsPerAddressMax, nowMs);
     for (const connection of [...over, ...overBudget(all, limits.held)]) connection.fail('limit');
