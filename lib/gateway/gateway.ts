@@ -153,7 +153,7 @@ export class Gateway {
           this.#refusalLog.handshakeFailed(reason, address);
         },
       },
-      system,
+      clock,
     );
   }
 

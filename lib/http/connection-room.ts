@@ -43,35 +43,14 @@ export function victimOf<P extends Place>(places: readonly P[], newcomer: P, con
   return most.find(({ isIdle }) => isIdle) ?? most[0] ?? newcomer;
 }
 
-/** A connection and its share in what its group holds together. */
-interface Share<P> {
-  readonly place: P;
-  readonly group: string;
-  readonly weight: number;
-}
-
-/** Returns the first places whose groups exceed their limits. The only place of a group may exceed its limit. */
-function above<P>(shares: readonly Share<P>[], maxOf: (group: string) => number): P[] {
-  const sums = new Map<string, number>();
-  for (const { group, weight } of shares) sums.set(group, (sums.get(group) ?? 0) + weight);
-  return shares.flatMap(({ place, group, weight }) => {
-    const sum = sums.get(group) ?? 0;
-    if (sum <= maxOf(group) || sum === weight) return [];
-    sums.set(group, sum - weight);
-    return place;
-  });
-}
-
 /** Returns the connections to close because their addresses have more than `max` strangers; 0 means no limit. */
 export function overLimit<P extends Place>(places: readonly P[], max: number, nowMs: number): P[] {
   if (max === 0) return [];
   const strangers = places
     .filter((place) => rankOf(place) < KNOWN && (place.isOpen || nowMs - place.sinceMs >= HANDSHAKE_FREE_MS))
     .sort((one, other) => rankOf(one) - rankOf(other));
-  return above(
-    strangers.map((place) => ({ place, group: place.address, weight: 1 })),
-    () => max,
-  );
+  const groups = Map.groupBy(strangers, ({ address }) => address).values();
+  return [...groups].flatMap((group) => group.slice(0, Math.max(0, group.length - max)));
 }
 
 // Fact: a limit for each connection does not limit their sum, and thousands of connections may hold 64 KB each.
@@ -83,11 +62,22 @@ export function overBudget<C extends Pick<Connection<unknown>, 'heldBytes' | 'ho
   { producerBytesMax, totalBytesMax, bytesInFlight }: ServerLimits['held'],
 ): C[] {
   const held = connections
-    .map((place) => ({ place, group: place.holder, weight: place.heldBytes() }))
-    .filter(({ weight }) => weight > 0)
-    .sort((one, other) => other.weight - one.weight);
-  const closed = above(held, (holder) => (holder === '' ? UNAUTHENTICATED_BYTES_MAX : producerBytesMax));
-  const rest = held.filter(({ place, group }) => group !== '' && !closed.includes(place));
-  const inAll = rest.map((share) => ({ ...share, group: 'all' }));
-  return [...closed, ...above(inAll, () => totalBytesMax - bytesInFlight())];
+    .map((connection) => ({ connection, holder: connection.holder, bytes: connection.heldBytes() }))
+    .filter(({ bytes }) => bytes > 0)
+    .sort((one, other) => other.bytes - one.bytes);
+  const closed = [...Map.groupBy(held, ({ holder }) => holder)].flatMap(([holder, group]) =>
+    above(group, holder === '' ? UNAUTHENTICATED_BYTES_MAX : producerBytesMax),
+  );
+  const rest = held.filter((one) => one.holder !== '' && !closed.includes(one));
+  return [...closed, ...above(rest, totalBytesMax - bytesInFlight())].map(({ connection }) => connection);
+}
+
+/** Returns the first of `group`, without which the others are within `max`. One alone may hold more. */
+function above<H extends { readonly bytes: number }>(group: readonly H[], max: number): H[] {
+  let sum = group.reduce((bytes, one) => bytes + one.bytes, 0);
+  return group.filter(({ bytes }) => {
+    const isAbove = sum > max && sum > bytes;
+    if (isAbove) sum -= bytes;
+    return isAbove;
+  });
 }

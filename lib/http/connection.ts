@@ -23,15 +23,15 @@ export interface ServerHandlers<T> {
   readonly draining: () => boolean;
   /** Returns the complete response to a request that could not be read. */
   readonly protocolFault: (fault: ProtocolFault, connection: Connection<T>) => string;
+  /** Returns the complete response to plain HTTP on a port for TLS. */
+  readonly plainHttp?: () => string;
   /** The producer that has sent a request on the connection; `undefined` if none has. */
   readonly producerOf: (context: T) => string | undefined;
   readonly closed?: ((connection: Connection<T>) => void) | undefined;
   /** Called if the code that handles a connection fails. The connection is then closed. */
   readonly bug: (cause: unknown, connection: Connection<T>) => void;
   /** `address` is the client's, or the balancer's if it sent no header. */
-  readonly connectionFailure: (reason: ConnectionFailure, address: string) => void;
-  /** Returns the complete response to a request in plain HTTP. */
-  readonly plainHttp: () => string;
+  readonly connectionFailure?: (reason: ConnectionFailure, address: string) => void;
 }
 
 export interface ServerLimits {

@@ -21,8 +21,8 @@ const PIECES_MAX = 16;
 const WAIT_MS = 500;
 /** The socket is paused while this many answers are owed. */
 const OWED_MAX = 64;
-/** Cost of a slice that node:http reads. A request on the fast path costs 1. */
-export const SLICE_COST = 4;
+/** Cost of a request on the fast path, relative to a slice that node:http reads. */
+const POST_COST = 0.25;
 /** An estimate of the memory of a request and its answer. */
 const ANSWER_BYTES = 1_024;
 const NOTHING = Buffer.alloc(0);
@@ -139,7 +139,7 @@ export class HttpConnection<T> extends Connection<T> {
     const { turns, handlers } = this.host;
     for (let at = 0; at < bytes.length && !this.isClosing;) {
       if (!this.#mayRead) return this.#pause(bytes.subarray(at));
-      if (!turns.take(this.#isLeaving ? SLICE_COST : 1) && at > 0) {
+      if (!turns.take(this.#isLeaving ? 1 : POST_COST) && at > 0) {
         this.#pause(bytes.subarray(at));
         this.#isQueued = true;
         return turns.later(this.holder, this.#goOn);

@@ -107,10 +107,11 @@ export class NodeRequest<T> implements HttpRequest {
     if (this.isAnswered || response.destroyed) return;
     this.isAnswered = true;
     this.#done?.(undefined);
-    const rest = head.contentLength ?? (message.headers['transfer-encoding'] ? Infinity : 0);
-    const isLong = connection.fault !== undefined || rest > (answer.status === 413 ? 0 : REST_BYTES_MAX);
+    const bodyBytes = head.contentLength ?? (message.headers['transfer-encoding'] === undefined ? 0 : Infinity);
+    const isLong = bodyBytes > (answer.status === 413 ? 0 : REST_BYTES_MAX);
+    const isCut = !message.complete && (isLong || connection.fault !== undefined);
     // If the client was not told to continue, it may send the body or not, so the next request cannot be found.
-    this.isLast ||= close || this.#expectsContinue || (isLong && !message.complete) || connection.closesAfter(this);
+    this.isLast ||= close || this.#expectsContinue || isCut || connection.closesAfter(this);
     connection.isRetiring ||= this.isLast;
     if (this.isLast) response.shouldKeepAlive = false;
     this.answerBytes = bytesOf(answer.body);
@@ -128,9 +129,9 @@ function headOf(message: IncomingMessage): RequestHead {
   const { method = '', url = '', headers, headersDistinct } = message;
   const length = headers['content-length'];
   const requestIds = headersDistinct['x-request-id'];
-  const cloudEventFields = Object.entries(headersDistinct)
-    .filter(([name]) => name.startsWith('ce-'))
-    .flatMap(([name, values = []]) => values.map((value): HeaderField => [name, value]));
+  const cloudEventFields = Object.entries(headersDistinct).flatMap(([name, values = []]) =>
+    name.startsWith('ce-') ? values.map((value): HeaderField => [name, value]) : [],
+  );
   return {
     method,
     target: url,

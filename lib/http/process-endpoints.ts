@@ -108,10 +108,8 @@ export function createProcessEndpoints(
       return lastResponse(random.uuid(), problem(refusal, detail), clock);
     },
     bug: (cause) => process.emitWarning(cause instanceof Error ? cause : String(cause)),
-    plainHttp: () => '',
-    connectionFailure: () => undefined,
   };
-  const server = new HttpServer(undefined, LIMITS, handlers, { clock, random });
+  const server = new HttpServer(undefined, LIMITS, handlers, clock);
   return {
     listen: ({ host, port }: { readonly host: string; readonly port: number }) => server.listen(host, port),
     close: (): Promise<void> => {

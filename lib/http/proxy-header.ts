@@ -40,10 +40,10 @@ function addressIn(bytes: Buffer, addressBytes: number): string {
 }
 
 /**
- * Reads the header from a new connection and leaves the bytes after it unread. Calls `done` once, with `undefined` if
- * the header is invalid, unless the connection closes first.
+ * Reads the header from a new connection and leaves the bytes after it unread. Calls `done` once, unless the connection
+ * closes first.
  */
-export function takeProxyHeader(socket: Socket, done: (header: ProxyHeader | undefined) => void): void {
+export function takeProxyHeader(socket: Socket, done: (header: ProxyHeader | 'invalid') => void): void {
   let begun: Buffer = Buffer.alloc(0);
   const onReadable = (): void => {
     const more = socket.read() as Buffer | null;
@@ -52,8 +52,7 @@ export function takeProxyHeader(socket: Socket, done: (header: ProxyHeader | und
     const header = proxyHeaderIn(begun);
     if (header === 'unfinished') return;
     socket.off('readable', onReadable);
-    if (header === 'invalid') return done(undefined);
-    if (begun.length > header.bytes) socket.unshift(begun.subarray(header.bytes));
+    if (header !== 'invalid') socket.unshift(begun.subarray(header.bytes));
     done(header);
   };
   socket.on('readable', onReadable);

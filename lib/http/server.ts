@@ -7,6 +7,7 @@
 // Invariant: the server closes a connection that owes an answer only after a deadline, after a change of trust, or
 // because another connection needs the place or the memory. A client that got no answer may send its event again
 // (openapi/rules.md, 5).
+import assert from 'node:assert/strict';
 import { constants } from 'node:crypto';
 import { once, type EventEmitter } from 'node:events';
 import { createServer as createHttpServer, type IncomingMessage, type ServerResponse } from 'node:http';
@@ -14,11 +15,11 @@ import { createServer as createHttpsServer, type Server as HttpsServer } from 'n
 import { Server as TcpServer, type AddressInfo, type Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { SecureContextOptions, TLSSocket } from 'node:tls';
-import type { ClockAndRandom, Timer } from '../process/clock.ts';
+import type { Clock, Timer } from '../process/clock.ts';
 import { handshakeReason } from './connection-failure.ts';
 import { overBudget, overLimit, victimOf } from './connection-room.ts';
 import type { Connection, Host, ServerHandlers, ServerLimits } from './connection.ts';
-import { HttpConnection, SLICE_COST } from './fast-path.ts';
+import { HttpConnection } from './fast-path.ts';
 import { faultOf } from './node-request.ts';
 import { takeProxyHeader } from './proxy-header.ts';
 import { headTail } from './respond.ts';
@@ -27,15 +28,14 @@ import { Turns } from './turns.ts';
 /** After a restart, more clients than node's default of 511 may reconnect at the same time. */
 const BACKLOG = 4_096;
 const NODE_CHECK_INTERVAL_MS = 1_000;
-const REQUESTS_A_TURN = 192;
+/** Slices for node:http. A request on the fast path costs less. */
+const SLICES_A_TURN = 48;
 /** Time limit for a balancer's header, long enough for a retransmission (doc/proxy-protocol.txt, section 2). */
 const PROXY_HEADER_TIMEOUT_MS = 5_000;
-// Fact: a handshake takes 1 to 2 ms of CPU time, and node accepts one connection in each turn of the event loop. So
-// handshakes that begin while the kernel's queue is full delay every connection at its end: 2,300 handshakes delayed a
-// new connection by 4.3 s. Choice: a few handshakes begin in a turn, and one in 10 ms while connections arrive.
-// Effect: a connection waits for the acceptance of those before it, 0.1 ms each, and for a few handshakes
-// (test/http/server-arrivals.test.ts). Behind others of its own address, it may wait for theirs: before its handshake,
-// nothing shows whose connection it is.
+// Fact: a handshake takes 1 to 2 ms of CPU time, and node accepts one connection in each turn of the event loop, so
+// 2,300 handshakes delayed a new connection by 4.3 s. Choice: a few handshakes begin in a turn, and one in 10 ms while
+// connections arrive. Effect: a connection waits for the acceptance of those before it, 0.1 ms each, and for a few
+// handshakes (test/http/server-arrivals.test.ts), or for those of its own address.
 const HANDSHAKES_A_TURN = 4;
 const HANDSHAKE_INTERVAL_MS = 10;
 // Fact: a timer for each connection, reset by each request, costs more than the rest of a request's bookkeeping.
@@ -59,7 +59,6 @@ const endsOf = ({ remoteAddress, remotePort, localAddress, localPort }: Socket):
 
 export class HttpServer<T> {
   readonly #server: HttpsServer;
-  readonly #system: ClockAndRandom;
   readonly #host: Host<T>;
   /** `undefined` in plain HTTP. */
   readonly #beginHandshake: ((tcp: Socket) => void) | undefined;
@@ -73,25 +72,17 @@ export class HttpServer<T> {
   #handshakesMs = 0;
 
   /** `tls` is `undefined` for plain HTTP. */
-  constructor(
-    tls: SecureContextOptions | undefined,
-    limits: ServerLimits,
-    handlers: ServerHandlers<T>,
-    system: ClockAndRandom,
-  ) {
-    const { clock } = system;
+  constructor(tls: SecureContextOptions | undefined, limits: ServerLimits, handlers: ServerHandlers<T>, clock: Clock) {
     const server = createServer(tls, limits);
     const accept = takeListener<Socket>(server, 'connection');
-    // Node's own listener for connections on which requests may arrive.
     const adopt = tls === undefined ? accept : takeListener<Socket>(server, 'secureConnection');
-    this.#system = system;
     this.#server = server;
     this.#beginHandshake = tls && accept;
-    const keepAlive = `Connection: keep-alive\r\nKeep-Alive: timeout=${Math.floor(limits.idleTimeoutMs / 1000)}`;
+    const idleSeconds = Math.floor(limits.idleTimeoutMs / 1000);
     this.#host = {
       clock,
-      turns: new Turns(clock, () => REQUESTS_A_TURN, SLICE_COST),
-      keepAliveTail: headTail(keepAlive),
+      turns: new Turns(clock, () => SLICES_A_TURN),
+      keepAliveTail: headTail(`Connection: keep-alive\r\nKeep-Alive: timeout=${idleSeconds}`),
       limits,
       handlers,
       adopt: (socket) => {
@@ -99,7 +90,7 @@ export class HttpServer<T> {
         return takeListener<Buffer>(socket, 'data');
       },
     };
-    this.#handshakes = new Turns(clock, () => this.#handshakesNow(), 1);
+    this.#handshakes = new Turns(clock, () => this.#handshakesNow());
     server.on('connection', (tcp: Socket) => this.#arrive(tcp));
     server.on('secureConnection', (socket) => this.#secured(socket));
     server.on('tlsClientError', (error, socket) => this.#notSecured(socket, error));
@@ -127,12 +118,11 @@ export class HttpServer<T> {
   }
 
   /**
-   * Uses `tls` for new handshakes. Older sessions cannot be resumed: a ticket contains the verdict of the original
-   * handshake, and a client that is no longer trusted could use it.
+   * Uses `tls` for new handshakes. A new context has new ticket keys, so older sessions cannot be resumed: a ticket
+   * contains the verdict of the original handshake, and a client that is no longer trusted could use it.
    */
   replaceTls(tls: SecureContextOptions): void {
     this.#server.setSecureContext({ ...tls, ...TLS_OPTIONS });
-    this.#server.setTicketKeys(this.#system.random.bytes(48));
   }
 
   /** Stops listening, closes idle connections, and resolves when all connections are closed. */
@@ -170,12 +160,8 @@ export class HttpServer<T> {
 
   #arrive(tcp: Socket): void {
     const { clock, limits, handlers } = this.#host;
-    const { remoteAddress: address } = tcp;
+    const { remoteAddress: address, remoteFamily } = tcp;
     if (address === undefined) return void tcp.destroy();
-    if (limits.proxyFrom?.check(address, tcp.remoteFamily === 'IPv6' ? 'ipv6' : 'ipv4') === false) {
-      handlers.connectionFailure('proxy_source', address);
-      return void tcp.destroy();
-    }
     const connection = new HttpConnection(tcp, address, this.#host);
     const ends = endsOf(tcp);
     this.#byEnds.set(ends, connection);
@@ -186,27 +172,28 @@ export class HttpServer<T> {
       const { failure, isOpen, phase } = connection;
       // A balancer that closes before its header only checked that the port is open.
       if (failure !== undefined || (!isOpen && phase !== 'header'))
-        handlers.connectionFailure(failure ?? 'reset', connection.address);
+        handlers.connectionFailure?.(failure ?? 'reset', connection.address);
     });
+    if (limits.proxyFrom?.check(address, remoteFamily === 'IPv6' ? 'ipv6' : 'ipv4') === false)
+      return connection.fail('proxy_source');
     const all = this.#byEnds.size > limits.connectionsMax ? this.#all : [];
     const isFull = all.length > limits.connectionsMax;
     if (isFull) victimOf(all, connection, limits.connectionsMax).fail('limit');
     this.#hasArrived ||= !isFull; // In a full room, handshakes must not wait: they could lose their places.
-    if (limits.proxyFrom === undefined) return this.#goOn(connection);
+    if (limits.proxyFrom === undefined) return this.#openOrBegin(connection);
     connection.enter('header', PROXY_HEADER_TIMEOUT_MS);
     takeProxyHeader(tcp, (header) => {
-      if (header === undefined) return connection.fail('proxy_header');
+      if (header === 'invalid') return connection.fail('proxy_header');
       connection.address = header.address ?? address;
       connection.enter('hello', limits.handshakeTimeoutMs);
-      this.#goOn(connection);
+      this.#openOrBegin(connection);
     });
   }
 
   /** A handshake begins once the client has sent its first bytes, in its address's turn. */
-  #goOn(connection: HttpConnection<T>): void {
+  #openOrBegin(connection: HttpConnection<T>): void {
     const { tcp, address } = connection;
     const beginHandshake = this.#beginHandshake;
-    if (tcp.destroyed) return;
     if (beginHandshake === undefined) return connection.open(tcp);
     const begin = (): boolean => {
       if (tcp.destroyed) return false;
@@ -245,9 +232,9 @@ export class HttpServer<T> {
     const connection = this.#of(socket);
     if (connection === undefined) return void socket.destroy();
     connection.failure ??= handshakeReason(error);
-    // TLS has not begun, so the answer is plain text. It is sent before the connection closes.
+    // TLS has not begun, so the answer is plain text.
     if (error.code === 'ERR_SSL_HTTP_REQUEST')
-      connection.tcp.end(this.#host.handlers.plainHttp(), 'latin1', () => connection.tcp.destroy());
+      connection.tcp.end(this.#host.handlers.plainHttp?.() ?? '', 'latin1', () => connection.tcp.destroy());
     else socket.destroy();
   }
 }
@@ -269,20 +256,18 @@ function createServer(tls: SecureContextOptions | undefined, limits: ServerLimit
   const server =
     tls === undefined ? createHttpServer(options) : createHttpsServer({ ...options, ...tls, ...TLS_OPTIONS });
   server.maxHeadersCount = 0; // A limit would drop fields silently; node-request.ts refuses them.
-  // A client that has sent its request and ended its side still gets its answer (RFC 9112, section 9.6). Both servers
-  // have the methods and events that are used here for requests.
+  // A client that has sent its request and ended its side still gets its answer (RFC 9112, section 9.6).
   return Object.assign(server as HttpsServer, { httpAllowHalfOpen: true });
 }
 
 /** Takes node's only listener for an event off a server or socket, and returns it. */
 export function takeListener<A>(from: EventEmitter, event: string): (argument: A) => void {
-  const listeners = from.listeners(event);
-  const [listener] = listeners;
-  if (listener === undefined || listeners.length > 1)
-    throw new Error(
-      `node ${process.version} has ${listeners.length} listeners for '${event}' on a new server or connection, and ` +
-        'this program needs exactly one: use a version of node that package.json allows',
-    );
+  const [listener, ...others] = from.listeners(event);
+  assert(
+    listener !== undefined && others.length === 0,
+    `node ${process.version} has ${from.listenerCount(event)} listeners for '${event}' on a new server or ` +
+      'connection, and this program needs exactly one: use a version of node that package.json allows',
+  );
   from.removeAllListeners(event);
   return (argument) => void listener.call(from, argument);
 }

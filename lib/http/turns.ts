@@ -8,8 +8,8 @@ import type { Clock } from '../process/clock.ts';
 
 export class Turns {
   readonly #clock: Clock;
+  /** Returns the budget of the next turn. */
   readonly #budget: () => number;
-  readonly #queuedCost: number;
   #left: number;
   #isScheduled = false;
   #ending: (() => void)[] = [];
@@ -17,11 +17,9 @@ export class Turns {
   readonly #waiting = new Map<string, (() => unknown)[]>();
   #isForNewest = false;
 
-  /** `budget` returns the budget of the next turn. Each call that was queued costs `queuedCost`. */
-  constructor(clock: Clock, budget: () => number, queuedCost: number) {
+  constructor(clock: Clock, budget: () => number) {
     this.#clock = clock;
     this.#budget = budget;
-    this.#queuedCost = queuedCost;
     this.#left = budget();
   }
 
@@ -39,7 +37,7 @@ export class Turns {
     this.#schedule();
   }
 
-  /** Calls `run` at the end of this turn or of a later one. A call that returns false costs nothing. */
+  /** Calls `run` at the end of this turn or of a later one. The call costs 1, or nothing if it returns false. */
   later(holder: string, run: () => unknown): void {
     const queue = this.#waiting.get(holder);
     if (queue === undefined) this.#waiting.set(holder, [run]);
@@ -66,7 +64,7 @@ export class Turns {
       this.#waiting.delete(holder);
       const run = this.#isForNewest ? queue.pop() : queue.shift();
       if (queue.length > 0) this.#waiting.set(holder, queue);
-      if (run?.() !== false) this.#left -= this.#queuedCost;
+      if (run?.() !== false) this.#left -= 1;
     }
     if (this.#left < budget) this.#isForNewest = !this.#isForNewest;
     if (this.#waiting.size > 0) this.#schedule();

@@ -72,7 +72,7 @@ export async function startServer(pki: Pki, more: Partial<ServerLimits> = {}, gi
         addresses.push(address);
       },
     },
-    { ...SYSTEM, ...(given.clock === undefined ? {} : { clock: given.clock }) },
+    given.clock ?? SYSTEM.clock,
   );
   const { port } = await server.listen('127.0.0.1', 0);
   atEnd(async () => {
