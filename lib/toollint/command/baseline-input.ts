@@ -1,5 +1,5 @@
 // Reads and writes the baseline file of a scan or an import, and asks git for the changes since its commit.
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readFileSync, statSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { commitsIn, isSameBaseline } from '../compare/baseline.ts';
 import { changesSince, type SourceChanges } from '../compare/source-changes.ts';
@@ -34,6 +34,8 @@ export async function baselineInput(
         }
       : undefined;
   if (update !== undefined && !existsSync(path)) return { update };
+  if (update !== undefined && !statSync(path).isFile())
+    throw usageFailure(`--update-baseline: ${name}: expected a regular file`);
   const baseline = await inputSource(name, io);
   return { baseline, changes: changesSinceBaseline(baseline, values.renames, scope), update };
 }

@@ -1,13 +1,13 @@
 // The outputs of a run: standard output, `-o`, and files (`--format sarif=out.sarif`). They are checked before the
 // work starts and written after it.
 import { existsSync } from 'node:fs';
-import { stat } from 'node:fs/promises';
+import { realpath, stat } from 'node:fs/promises';
 import { posix, resolve } from 'node:path';
 import { convert, type Format, FORMATS, isFormat } from '../convert/convert.ts';
 import type { ConvertOptions, Stated } from '../convert/converter.ts';
 import { linkOf } from '../convert/plain-text.ts';
 import { SARIF_RESULTS_MAX } from '../convert/to-sarif.ts';
-import { throwIfInterrupted, usageFailure } from '../document/failure.ts';
+import { type ReportFailure, throwIfInterrupted, usageFailure } from '../document/failure.ts';
 import { checkWritable, writeWhole } from '../document/output-file.ts';
 import type { Report } from '../document/report-schema.ts';
 import type { BaselineValues, OUTPUT_OPTIONS, Values } from './options.ts';
@@ -19,6 +19,8 @@ export interface OutputPlan {
   /** Without a file, the document goes to standard output. */
   readonly targets: readonly { readonly format: Format; readonly file?: string | undefined }[];
   readonly options: ConvertOptions;
+  /** Throws ReportFailure if an output would replace one of these files, which are real paths. */
+  readonly checkRead: (paths: readonly string[]) => void;
 }
 
 /** Throws ReportFailure for an unknown format, two documents in one place, or a place that is also an input. */
@@ -37,6 +39,7 @@ export async function planOutput(
     asked.unshift({ format: isShown ? 'pretty' : 'report', file: undefined });
   const targets = asked.map((target) => ({ ...target, file: target.file ?? output }));
   const taken = new Set<string>();
+  const replaced = new Map<string, string>();
   for (const name of inputs.filter((input) => input !== undefined)) {
     const { id, isFile } = await placeOf(name === '-' ? '/dev/stdin' : resolve(io.cwd, name));
     if (isFile) taken.add(id);
@@ -46,12 +49,20 @@ export async function planOutput(
     if (file === '' || file === '-')
       throw usageFailure(`'${file}' is not the name of an output: standard output needs no name`);
     const { id } = await placeOf(resolve(io.cwd, file));
-    if (taken.has(id)) throw usageFailure(`${file} is read or written already; choose another output`);
+    if (taken.has(id)) throw isTaken(file);
     taken.add(id);
+    replaced.set(await realpath(resolve(io.cwd, file)).catch(() => ''), file);
     await checkWritable(resolve(io.cwd, file), file);
   }
-  return { targets, options: convertOptions(values, io) };
+  const checkRead = (paths: readonly string[]): void => {
+    const path = paths.find((one) => replaced.has(one));
+    if (path !== undefined) throw isTaken(replaced.get(path) ?? '');
+  };
+  return { targets, options: convertOptions(values, io), checkRead };
 }
+
+const isTaken = (file: string): ReportFailure =>
+  usageFailure(`${file} is read or written already; choose another output`);
 
 /** Identifies a file by its inode, because links can lead to it, or by its path if it does not exist yet. */
 async function placeOf(path: string): Promise<{ id: string; isFile: boolean }> {

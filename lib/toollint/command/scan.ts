@@ -55,7 +55,12 @@ export async function runScan(args: readonly string[], io: ProgramIo): Promise<n
   const baseline = await baselineInput(values, options, io);
   io.enterLinter?.(options.root);
   const progress = progressLine(io);
-  return finish(plan, values, await scan({ ...options, ...baseline, gate, progress }).finally(progress), io);
+  return finish(
+    plan,
+    values,
+    await scan({ ...options, ...baseline, gate, progress, checkRead: plan.checkRead }).finally(progress),
+    io,
+  );
 }
 
 export function scanOptions(

@@ -13,7 +13,7 @@ import type { Diagnostic, Finding, Report, Scan } from '../document/report-schem
 import { ConfigMissing, EslintEngine } from './eslint-engine.ts';
 import { type AnalysisOptions, findFiles, findStarts, isNamedBy, isWanted } from './file-search.ts';
 import type { Place, SearchRequest } from './file-search.ts';
-import { readSuppressions, suppress, type Suppressions } from './suppressions.ts';
+import { readSuppressions, suppress, SUPPRESSIONS_FILE, type Suppressions } from './suppressions.ts';
 
 interface Coverage {
   readonly ran: ReadonlySet<string>;
@@ -42,12 +42,14 @@ export async function analyse(options: AnalysisOptions): Promise<Analysis> {
   const starts = await findStarts(search);
   const found = await findFiles(search, starts);
   const { files, enabledRuleIds } = await lintableFiles(engine, found);
+  const read = ['package.json', SUPPRESSIONS_FILE].map((name) => join(root, name));
+  options.checkRead?.([...files.map(({ absolute }) => absolute), ...read, (await engine.configOf(root)) ?? root]);
   const named = paths.length === 0 ? [] : starts;
   const idle = named.filter((start) => !files.some(({ path }) => isNamedBy(start, path)));
   const reason = 'no file is there, or all are ignored or have no configuration';
   const notes = idle.map(({ path }) => `nothing to scan for '${path}': ${reason}`);
   const roots = sortedUnique([root, resolve(options.root)]).sort((a, b) => b.length - a.length);
-  const context = { engine, prefix, suppressions: await readSuppressions(root), roots };
+  const context = { engine, prefix, suppressions: readSuppressions(root), roots };
   const results: FileResult[] = [];
   for (const file of files) {
     // Linting is synchronous, so without a turn of the event loop, no signal would be handled.

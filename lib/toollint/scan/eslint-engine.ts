@@ -43,7 +43,7 @@ export class EslintEngine {
   #alone: string | undefined;
 
   constructor(options: EngineOptions) {
-    if (options.config !== undefined && statSync(options.config, { throwIfNoEntry: false })?.isDirectory() !== false)
+    if (options.config !== undefined && statSync(options.config, { throwIfNoEntry: false })?.isFile() !== true)
       throw new ReportFailure('config', `there is no configuration file ${options.config}`);
     this.#options = options;
     const { ESLint, version } = eslintFor(options.root);
@@ -65,6 +65,11 @@ export class EslintEngine {
     if (config === undefined) return undefined;
     this.#configs.add(config);
     return Object.entries(config.rules ?? {}).flatMap(([id, entry]) => (isOn(entry) ? id : []));
+  }
+
+  /** Returns the configuration of the files in a folder, if there is one. */
+  async configOf(folder: string): Promise<string | undefined> {
+    return this.#eslint.findConfigFile(join(folder, 'x')).catch(() => undefined);
   }
 
   async isFolderIgnored(path: string): Promise<boolean> {

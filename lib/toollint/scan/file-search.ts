@@ -22,6 +22,8 @@ export interface AnalysisOptions {
   readonly timestamp?: string | undefined;
   readonly deterministic?: boolean;
   readonly signal?: AbortSignal | undefined;
+  /** Called with the real paths of the files that the scan reads, before it reads them. May throw. */
+  readonly checkRead?: (paths: readonly string[]) => void;
   readonly progress?: (done: number, total: number) => void;
 }
 

@@ -1,23 +1,23 @@
 // ESLint's bulk suppressions: for each file and rule, `eslint-suppressions.json` in the root allows a number of
 // errors. As in ESLint, up to that number all of them are hidden; if there is one more, all are shown. Warnings are
 // not suppressed. An entry is unused if there are fewer errors. toollint never writes the file.
-import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { errnoOf, messageOf, ReportFailure } from '../document/failure.ts';
+import { messageOf, ReportFailure } from '../document/failure.ts';
 import type { LintMessage } from '../document/file-findings.ts';
+import { readSource } from '../document/source-file.ts';
 
-const SUPPRESSIONS_FILE = 'eslint-suppressions.json';
+export const SUPPRESSIONS_FILE = 'eslint-suppressions.json';
 
 export type Suppressions = Readonly<Record<string, Readonly<Record<string, { readonly count: number }>>>>;
 
-export async function readSuppressions(root: string): Promise<Suppressions> {
+export function readSuppressions(root: string): Suppressions {
+  const source = readSource(join(root, SUPPRESSIONS_FILE));
+  if ('fault' in source && source.fault === 'ENOENT') return {};
   try {
-    const counts: unknown = JSON.parse(await readFile(join(root, SUPPRESSIONS_FILE), 'utf8'));
-    return Object.assign(Object.create(null), counts) as Suppressions;
+    if ('fault' in source) throw new Error(source.fault);
+    return Object.assign(Object.create(null), JSON.parse(source.text)) as Suppressions;
   } catch (cause) {
-    if (errnoOf(cause) === 'ENOENT') return {};
-    const reason = errnoOf(cause) ?? messageOf(cause);
-    throw new ReportFailure('config', `${SUPPRESSIONS_FILE} cannot be read: ${reason}`, cause);
+    throw new ReportFailure('config', `${SUPPRESSIONS_FILE} cannot be read: ${messageOf(cause)}`, cause);
   }
 }
 

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
 import { readFile, symlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
@@ -71,7 +72,7 @@ describe('the command line', () => {
 
 describe('the outputs', () => {
   it('never replace an input, whatever link names it', async (t) => {
-    const cwd = await project(t, { 'a.js': '' });
+    const cwd = await project(t, { 'a.js': '', 'package.json': '{}' });
     const text = JSON.stringify(sampleReport([sampleFinding()]));
     await writeJson(cwd, 'r.json', text);
     await writeJson(cwd, 'b.json', text);
@@ -85,11 +86,32 @@ describe('the outputs', () => {
       ['compare', 'b.json', 'r.json', '-o', 'r.json'],
       ['import', '--from', 'sarif', 'r.json', '-o', 'r.json'],
       ['scan', '-c', 'r.json', '-o', 'r.json'],
+      ['scan', '-o', 'a.js'],
+      ['scan', 'a.js', '--format', 'sarif=here/a.js'],
+      ['scan', '-o', 'eslint.config.mjs'],
+      ['scan', '-o', 'package.json'],
     ]) {
       const { code, stderr } = await toollint(args, { cwd });
       assert.match(stderr, /^toollint: \S+ is read or written already; choose another output\n$/u, args.join(' '));
       assert.equal(code, 2);
       assert.equal(await readFile(join(cwd, 'r.json'), 'utf8'), text);
+      assert.equal(await readFile(join(cwd, 'a.js'), 'utf8'), '');
+    }
+  });
+});
+
+describe('a named pipe', () => {
+  it('in place of a file that a scan does not read as a stream is refused', async (t) => {
+    const cwd = await project(t, { 'a.js': '' });
+    execFileSync('mkfifo', ['pipe', 'eslint-suppressions.json'], { cwd });
+    for (const [args, message] of [
+      [['scan', '-c', 'pipe'], /there is no configuration file/u],
+      [[...UPDATE.with(2, 'pipe')], /expected a regular file/u],
+      [['scan'], /eslint-suppressions\.json cannot be read: not a regular file/u],
+    ] as const) {
+      const { code, stderr } = await toollint([...args], { cwd });
+      assert.match(stderr, message);
+      assert.notEqual(code, 0);
     }
   });
 });
