@@ -60,7 +60,8 @@ export class Report {
     for (const { stream, entry, id, producer } of this.#missing.slice(0, SHOWN_MAX))
       lines.push(`missing: ${stream} ${entry} of ${printable(producer)}: ${printable(id ?? '(no id)')}`);
     if (sum.missing > SHOWN_MAX) lines.push(`and ${countText(sum.missing - SHOWN_MAX)} more`);
-    if (bodiesBack > 0) lines.push(`${counted(bodiesBack, 'erased event')} had a body again`);
+    // An erasure that was interrupted is recorded, too.
+    if (bodiesBack > 0) lines.push(`${counted(bodiesBack, 'event')} had a body although its erasure is recorded`);
     if (land && bodiesLeft > 0) lines.push(`${counted(bodiesLeft, 'body', 'bodies')} held by a consumer`);
     if (land) lines.push(`${countText(filled)} of ${counted(sum.missing, 'missing event')} landed`);
     printResult(session, value, `${lines.join('\n')}\n`);

@@ -1,5 +1,6 @@
 // Formats numbers, times and tables, and asks questions on the terminal.
 import { createInterface } from 'node:readline/promises';
+import { TIME_MS_MAX } from '../ingest/warehouse.ts';
 import { printableLines } from '../process/printable.ts';
 
 /** Aligns cells in columns. `right` lists the columns of numbers. `indent` begins each line. */
@@ -32,8 +33,11 @@ export const countText = (count: number): string => count.toLocaleString('en-US'
 export const counted = (count: number, one: string, many = `${one}s`): string =>
   `${countText(count)} ${count === 1 ? one : many}`;
 
-/** Formats a time as in RFC 3339, in UTC with milliseconds. */
-export const timeText = (ms: number): string => new Date(ms).toISOString();
+/** Formats a time as in RFC 3339, in UTC with milliseconds. Entries and rows of others may have times without a date. */
+export function timeText(ms: number): string {
+  const date = new Date(Math.min(ms, TIME_MS_MAX));
+  return Number.isNaN(date.valueOf()) ? 'no valid time' : date.toISOString();
+}
 
 /** Returns true only for the word `yes`, so that Enter alone changes nothing. An abort means no. */
 export async function ask(question: string, stopped: AbortSignal): Promise<boolean> {

@@ -78,6 +78,24 @@ describe('tail', () => {
     assert.equal((await admin.run(t, 'tail -n 1 --type rare', { clock })).code, 0);
   });
 
+  it('shows entries of other programs whose names have no date', async (t) => {
+    await add('1-0', 'shop', 'a', 't');
+    await add('18446744073709551615-1', 'shop', 'b', 't');
+    const last = '+275760-09-13T00:00:00.000Z';
+    for (const [count, ids] of [
+      ['1', 'b'],
+      ['2', 'ab'],
+    ] as const) {
+      const { code, out, failure } = await admin.run(t, `tail -n ${count} --json`);
+      assert.equal(code, 0, String(failure));
+      const events = out
+        .trimEnd()
+        .split('\n')
+        .map((line) => JSON.parse(line) as { readonly id: string; readonly time: string });
+      assert.deepEqual([events.map(({ id }) => id).join(''), events.at(-1)?.time], [ids, last]);
+    }
+  });
+
   it('follows new events by type and producer patterns, and escapes control characters', async (t) => {
     await add('*', 'shop', 'before', 'order.paid');
     const { out } = await follow(
