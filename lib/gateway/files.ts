@@ -15,6 +15,7 @@ import type { Log } from '../process/log.ts';
 import { messageOf } from '../process/message-of.ts';
 import { allStarted, EXIT, StartFailure } from '../process/program.ts';
 import { reloadable, type Reloadable } from '../process/reloadable.ts';
+import { shown } from '../process/uri.ts';
 
 /** Members are `undefined` if the configuration does not name the file. */
 export interface GatewayFiles {
@@ -127,6 +128,8 @@ export function watchFiles(
     gateway.forgetVerdicts();
   });
   if (verifier !== undefined) verifier.onChange = () => gateway.forgetVerdicts();
+  if (verifier !== undefined && keys === undefined)
+    verifier.onFetched = fetchReporter(config.tokenJwks, metrics.reloads.of('token_keys'), log);
   watch(producers, 'producers', (changed) => {
     for (const warning of audienceWarnings(config, changed)) log.warn(warning);
     gateway.replaceProducers(changed);
@@ -140,6 +143,22 @@ export function watchFiles(
     stop: (): void => {
       for (const files of watched) files?.stop();
     },
+  };
+}
+
+/** Returns a function that counts each request for the keys at a URL, and logs a failure unless it repeats the last. */
+function fetchReporter(url = '', onOutcome: (current: boolean) => void, log: Log): TokenVerifier['onFetched'] {
+  const place = `INGEST_TOKEN_JWKS=${shown('INGEST_TOKEN_JWKS', url)}`;
+  let last: string | undefined;
+  return (failure) => {
+    onOutcome(failure === undefined);
+    if (failure !== undefined && failure !== last)
+      log.error(
+        { reason: `${place}: ${failure}` },
+        'the token keys cannot be loaded; loaded ones stay in use for ten minutes',
+      );
+    if (failure === undefined && last !== undefined) log.info('the token keys can be loaded again');
+    last = failure;
   };
 }
 

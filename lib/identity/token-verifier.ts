@@ -19,6 +19,7 @@ const LEEWAY_S = 5;
 const KEY_SERVER_TIMEOUT_MS = 2_000;
 /** Keys from a URL, and verdicts based on them, are valid for this long, even if a key is withdrawn. */
 const KEYS_AGE_MS = 600_000;
+const KEYS_BYTES_MAX = 1 << 20;
 /** A verdict reached without the right key is valid for this long. Then the token is verified again. */
 const UNKNOWN_FOR_MS = 500;
 /** A new key in a file is in use after this time. */
@@ -41,6 +42,8 @@ export class TokenVerifier {
   keys: TokenKeys;
   /** Called when the URL returns different keys, because verdicts based on the old keys are invalid. */
   onChange: () => void = () => undefined;
+  /** Called after each request for the keys at the URL, with the reason if it failed. */
+  onFetched: (failure: string | undefined) => void = () => undefined;
   readonly #options: TokenVerifierOptions;
   readonly #remote?: ReturnType<typeof keysOfUrl>;
   /** When each unknown key id was seen first. */
@@ -51,7 +54,7 @@ export class TokenVerifier {
   constructor(options: TokenVerifierOptions) {
     this.#options = options;
     const { keys } = options;
-    this.keys = keys instanceof URL ? (this.#remote = keysOfUrl(keys, this.#fetched, () => this.onChange())) : keys;
+    this.keys = keys instanceof URL ? (this.#remote = keysOfUrl(keys, this.#fetched, this)) : keys;
   }
 
   /** Never rejects. `authorization` is the value of the Authorization field. */
@@ -145,7 +148,11 @@ function isBound({ cnf, sub }: Readonly<Record<string, unknown>>, { certificate,
 }
 
 /** Fetches keys from the URL, and again if a token names an unknown key. Unusable keys do not replace known ones. */
-function keysOfUrl(url: URL, fetched: Partial<jose.ExportedJWKSCache>, onChange: () => void) {
+function keysOfUrl(
+  url: URL,
+  fetched: Partial<jose.ExportedJWKSCache>,
+  told: Pick<TokenVerifier, 'onChange' | 'onFetched'>,
+) {
   let latest: string | undefined;
   return jose.createRemoteJWKSet(url, {
     timeoutDuration: KEY_SERVER_TIMEOUT_MS,
@@ -153,15 +160,33 @@ function keysOfUrl(url: URL, fetched: Partial<jose.ExportedJWKSCache>, onChange:
     cacheMaxAge: KEYS_AGE_MS,
     [jose.jwksCache]: fetched as jose.ExportedJWKSCache,
     [jose.customFetch]: async (address, options) => {
-      const response = await fetch(address, options);
-      if (response.status !== 200) return response;
-      const text = await response.text();
-      keysIn(text);
-      if (text !== (latest ??= text)) onChange();
-      latest = text;
-      return new Response(text);
+      try {
+        const text = await bodyOf(await fetch(address, options));
+        keysIn(text);
+        told.onFetched(undefined);
+        if (text !== (latest ??= text)) told.onChange();
+        latest = text;
+        return new Response(text);
+      } catch (cause) {
+        // The reason for "fetch failed" is in its cause.
+        told.onFetched(messageOf((cause as Error).cause ?? cause));
+        throw cause;
+      }
     },
   });
+}
+
+/** Rejects if the body is too long, or if it is not the answer to a successful request. */
+async function bodyOf({ status, body }: Response): Promise<string> {
+  if (status !== 200) throw new Error(`the status of its answer is ${status}`);
+  const pieces: Uint8Array[] = [];
+  let length = 0;
+  for await (const piece of (body ?? []) as AsyncIterable<Uint8Array>) {
+    length += piece.length;
+    if (length > KEYS_BYTES_MAX) throw new Error(`its answer has more than ${KEYS_BYTES_MAX} bytes`);
+    pieces.push(piece);
+  }
+  return textOf(Buffer.concat(pieces));
 }
 
 /** Returns the keys of a set. Throws if it has none, or a private or symmetric one (RFC 7517, section 9.2). */

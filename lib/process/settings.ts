@@ -37,8 +37,8 @@ const isUrl = (text: string, scheme: RegExp): boolean => scheme.test(text) && UR
 const ENDPOINT = textIf('an http or https URL', (text) => isUrl(text, /^https?:/));
 const VISIBLE = textIf('1 to 200 visible ASCII characters', (text) => /^[\x21-\x7e]{1,200}$/.test(text));
 const JWKS = textIf(
-  'the path of a JWKS file, or an https URL',
-  (text) => !/^[a-z][a-z0-9+.-]*:\/\//i.test(text) || isUrl(text, /^https:/),
+  'the path of a JWKS file, or an https URL without a user and a password',
+  (text) => !/^[a-z][a-z0-9+.-]*:\/\//i.test(text) || isUrl(text, /^https:(?![^?#]*@)/),
 );
 
 export const SETTINGS = Object.freeze({

@@ -45,6 +45,7 @@ describe('a key server', () => {
     'that returns a key for another use': (response) => json(response, { keys: [{ ...issuer.jwk, use: 'enc' }] }),
     'that returns a key for another algorithm': (response) =>
       json(response, { keys: [{ ...issuer.jwk, alg: 'ES384' }] }),
+    'that returns more than 1 MiB': (response) => response.end(jwks(issuer).padEnd(2 ** 20 + 1)),
     'that closes the connection': (response) => void response.destroy(),
     'that stops in the middle of its answer': (response) =>
       void response.writeHead(200, { 'content-length': 1_000 }).write('{"keys":'),
@@ -74,9 +75,12 @@ describe('a key server', () => {
   it('is used again when it has recovered', async () => {
     let isWell = false;
     const verifier = await keyServer((response) => (isWell ? response.end(jwks(issuer)) : json(response, {}, 503)));
+    const told: (string | undefined)[] = [];
+    verifier.onFetched = (failure) => void told.push(failure);
     assert.equal(await kindBy(verifier), 'unknown');
     isWell = true;
     assert.equal(await kindBy(verifier), 'producer');
+    assert.deepEqual(told, ['the status of its answer is 503', undefined]);
   });
 
   it('may return unusable keys next to a good one', async () => {

@@ -112,7 +112,7 @@ describe('the value of a setting', () => {
     INGEST_AUDIENCE: [same('a', '!'.repeat(200)), ['two words', 'é', 'a'.repeat(201)]],
     INGEST_TOKEN_JWKS: [
       same('keys.json', '/etc/keys.json', 'https://keys:8443/x'),
-      ['http://keys', 'HTTPS://', 'file:///keys.json', 'https://'],
+      ['http://keys', 'HTTPS://', 'file:///keys.json', 'https://', 'https://user:hunter2@keys'],
     ],
     OTEL_EXPORTER_OTLP_ENDPOINT: [
       same('http://collector:4318', 'https://collector:4318'),
