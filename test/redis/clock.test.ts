@@ -37,7 +37,7 @@ async function open(t: TestContext) {
   const report = async (): Promise<QueueReport> => {
     let last: QueueReport | undefined;
     const onReport = (one: QueueReport) => (last = one);
-    await new StreamTrimmer({ clock, log, ...part, server: connection, onReport }).trim(0);
+    await new StreamTrimmer({ clock, log, program: 'consumer', ...part, server: connection, onReport }).trim(0);
     return last ?? assert.fail('no report');
   };
   const accept = (...ids: string[]) =>

@@ -97,6 +97,7 @@ describe('the entries that the server reads', () => {
       const server = await connectedTo(redis.uri, t);
       const trimmer = new StreamTrimmer({
         ...{ clock: SYSTEM.clock, server, stream: STREAM, retentionMs: past, log: QUIET_LOG },
+        program: 'consumer',
         onReport: ({ events }) => reports.push(events),
       });
       await eventually(

@@ -20,10 +20,17 @@ before(async () => {
 async function trimmerOf(
   stream: string,
   onReport?: (report: QueueReport) => void,
-  { log = QUIET_LOG, clock = SYSTEM.clock } = {},
+  { log = QUIET_LOG, clock = SYSTEM.clock, server = connectedTo(redis.uri) } = {},
 ): Promise<StreamTrimmer> {
-  const server = await connectedTo(redis.uri);
-  return new StreamTrimmer({ clock, server, stream, retentionMs: RETENTION_MS, log, onReport });
+  return new StreamTrimmer({
+    clock,
+    server: await server,
+    stream,
+    program: 'consumer',
+    retentionMs: RETENTION_MS,
+    log,
+    onReport,
+  });
 }
 
 const landed = (stream: string): Promise<unknown> => redis.command('XGROUP', 'CREATE', stream, GROUP, '$', 'MKSTREAM');
@@ -244,6 +251,27 @@ describe('trimming', () => {
       await trimmer.trim(0);
       return reports.at(-1)?.replicas === 0;
     });
+  });
+
+  it('logs once which rights its user lacks', async () => {
+    const log = createLog('test', 'error').child({}, { level: 'silent' });
+    const reasons: unknown[] = [];
+    log.warn = ({ reason }: { reason: string }) => void reasons.push(reason);
+    const user = (right: string): Promise<unknown> =>
+      redis.command('ACL', 'SETUSER', 'trims', 'on', '>secret', '~*', '+@all', right);
+    await user('+xtrim');
+    const server = connectedTo(redis.uri.replace('//', '//trims:secret@'));
+    const trimmer = await trimmerOf('forbidden', undefined, { log, server });
+    await redis.command('XADD', 'forbidden', '1-1', 'body', 'x');
+    for (const right of ['-xtrim', '-xtrim', '+xtrim', '-xtrim']) {
+      await user(right);
+      await trimmer.trim(0);
+    }
+    const text = 'the Redis user lacks rights that this program needs: xtrim on forbidden';
+    assert.deepEqual(
+      reasons.map((reason) => String(reason).split(' (')[0]),
+      [text, text],
+    );
   });
 
   it('returns the report of another process without reading anything', async () => {

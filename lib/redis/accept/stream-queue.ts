@@ -106,7 +106,8 @@ export class StreamQueue implements Queue {
       this.#replicated.open();
     }
     if (makes) {
-      this.#trimmer = new StreamTrimmer({ ...observer, stream, retentionMs, clock, server: connection, log });
+      const server = connection;
+      this.#trimmer = new StreamTrimmer({ ...observer, stream, program: 'gateway', retentionMs, clock, server, log });
       this.#trimmer.start();
     }
     this.#probe = new QueueProbe(() => this.#callEmpty(), connection, clock, log);

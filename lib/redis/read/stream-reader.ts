@@ -103,6 +103,7 @@ export class StreamReader implements QueueReader {
       clock,
       server: this.#control.connection,
       stream,
+      program: 'consumer',
       retentionMs,
       log,
       onReport: options.onReport,

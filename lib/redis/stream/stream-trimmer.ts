@@ -3,11 +3,13 @@
 import type { QueueReport } from '../../ingest/queue.ts';
 import type { Clock, Timer } from '../../process/clock.ts';
 import type { Log } from '../../process/log.ts';
+import { messageOf } from '../../process/message-of.ts';
 import { withTimeout } from '../wire/deadline.ts';
 import { isForbidden } from '../wire/errors.ts';
 import { Script } from '../wire/script.ts';
 import { fieldsOf, type RedisValue, type Server } from '../wire/values.ts';
 import { GROUP } from './layout.ts';
+import { assertRights } from './rights.ts';
 
 const INTERVAL_MS = 2_000;
 /** Processes share a report for this long. It is shorter than INTERVAL_MS, so a single process trims each time. */
@@ -21,6 +23,7 @@ const NOT_TRIMMED = 'the queue could not be trimmed';
 interface TrimmerOptions {
   readonly server: Server;
   readonly stream: string;
+  readonly program: 'gateway' | 'consumer';
   /** The retention of acknowledged entries. Other entries are never removed. */
   readonly retentionMs: number;
   readonly clock: Clock;
@@ -63,13 +66,18 @@ export class StreamTrimmer {
   }
 
   async #trimAll(sharedMs: number): Promise<void> {
-    const { clock, log } = this.#options;
+    const { server, stream, program, clock, log } = this.#options;
     try {
       while (await this.#call(sharedMs)) await clock.sleep(PAUSE_MS);
+      this.#forbidden = undefined;
     } catch (cause) {
-      if (isForbidden(cause) && cause.message !== this.#forbidden) log.warn({ reason: cause.message }, NOT_TRIMMED);
-      else log.debug({ err: cause }, NOT_TRIMMED);
-      this.#forbidden = isForbidden(cause) ? cause.message : undefined;
+      const forbidden = isForbidden(cause) ? cause.message : undefined;
+      const isNew = forbidden !== undefined && forbidden !== this.#forbidden;
+      this.#forbidden = forbidden;
+      if (!isNew) return log.debug({ err: cause }, NOT_TRIMMED);
+      // Events are accepted and landed without trimming, so the missing rights are only logged.
+      const reason = await assertRights(server, stream, program).then(() => forbidden, messageOf);
+      log.warn({ reason }, NOT_TRIMMED);
     }
   }
 
