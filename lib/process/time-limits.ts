@@ -12,7 +12,9 @@ export interface TimeLimit {
 
 export class TimeLimits {
   readonly #clock: Clock;
-  /** Not a Set, because V8's old tables of one would keep what the callbacks use (lib/redis/accept/calls.ts). */
+  // Fact: V8 replaces the table of a Set after a few additions, and each old table refers to the next one. Once one
+  // table is among the old objects, it keeps all later entries until a full collection. Choice: an array. Effect: at
+  // saturation, a collection of young objects finds 40 kB of the gateway's calls in use instead of 200 to 450 kB.
   #limits: TimeLimit[] = [];
   #timer: Timer | undefined;
   /** The time of the next check, infinite without a timer. */
@@ -30,23 +32,29 @@ export class TimeLimits {
     return limit;
   }
 
-  remove(limit: TimeLimit): void {
-    const at = this.#limits.indexOf(limit);
+  remove(limit: TimeLimit | undefined): void {
+    const at = limit === undefined ? -1 : this.#limits.indexOf(limit);
     if (at !== -1) this.#limits.splice(at, 1);
   }
 
   #checkAt(ms: number): void {
+    const clock = this.#clock;
     this.#checkMs = ms;
-    // Sockets are read once before the check, so a reply that arrived while this process was busy is in time.
     this.#timer?.close();
-    this.#timer = this.#clock.after(ms - this.#clock.ms(), () => this.#clock.turnEnd(() => this.#check()));
+    // Fact: after a long turn (a burst of handshakes, garbage collection), timers run before sockets are read, so a
+    // reply that arrived in time would seem late. Choice: sockets are read before a call is given up, and a limit is
+    // compared with the time before that read. If it were compared with the time after it, an overloaded process would
+    // give up every call.
+    this.#timer = clock.after(ms - clock.ms(), () => {
+      const beforePollMs = clock.ms();
+      clock.turnEnd(() => this.#check(beforePollMs));
+    });
     this.#timer.unref();
   }
 
-  #check(): void {
-    const now = this.#clock.ms();
-    const late = this.#limits.filter(({ dueMs }) => dueMs <= now);
-    this.#limits = this.#limits.filter(({ dueMs }) => dueMs > now);
+  #check(nowMs: number): void {
+    const late = this.#limits.filter(({ dueMs }) => dueMs <= nowMs);
+    this.#limits = this.#limits.filter(({ dueMs }) => dueMs > nowMs);
     this.#checkMs = Math.min(Number.POSITIVE_INFINITY, ...this.#limits.map(({ dueMs }) => dueMs));
     if (this.#limits.length > 0) this.#checkAt(this.#checkMs);
     for (const limit of late) limit.late();

@@ -29,9 +29,9 @@ export const CHANGES = {
   ],
   'never claims': ['lib/consumer/consumer.ts', 'CLAIM_IDLE_MS = 10_000', 'CLAIM_IDLE_MS = 3_600_000'],
   'answers 202 before Redis did': [
-    'lib/redis/accept/calls.ts',
-    'this.#calls.push(call);',
-    "this.#calls.push(call); settleAll(call, 'accepted');",
+    'lib/redis/accept/stream-queue.ts',
+    'this.#pending = call;',
+    "this.#pending = call; settleAll(call, 'accepted');",
   ],
   'trims what has not landed': [
     'lib/redis/stream/lua/trim.lua',
@@ -39,9 +39,9 @@ export const CHANGES = {
     'local bound = past',
   ],
   'accepts what the queue did not answer in time': [
-    'lib/redis/accept/calls.ts',
-    "this.#onLate(now);\n      settleAll(call, 'unavailable');",
-    "this.#onLate(now);\n      settleAll(call, 'accepted');",
+    'lib/redis/accept/stream-queue.ts',
+    "ms`);\n    settleAll(call, 'unavailable');",
+    "ms`);\n    settleAll(call, 'accepted');",
   ],
   'takes an outage of the warehouse for a landing': [
     'lib/consumer/landing.ts',
@@ -79,8 +79,8 @@ export const CHANGES = {
     "? 'duplicate' : 'duplicate'",
   ],
   'sets a time limit for the first call alone': [
-    'lib/redis/accept/calls.ts',
-    'this.#arm(Math.min(leftMs, this.#timeoutMs));',
+    'lib/process/time-limits.ts',
+    'if (this.#limits.length > 0) this.#checkAt(this.#checkMs);',
     '',
   ],
   "calls another producer's id a duplicate": [

@@ -20,6 +20,7 @@ import type { Clock, Timer } from '../../process/clock.ts';
 import type { Log } from '../../process/log.ts';
 import { messageOf } from '../../process/message-of.ts';
 import { isSameProducer } from '../../process/producer-name.ts';
+import { TimeLimits } from '../../process/time-limits.ts';
 import type { RedisConnection } from '../server/connection.ts';
 import { DurabilityCheck } from '../server/durability.ts';
 import { ACCEPT, entriesOf, FIND } from '../stream/entry.ts';
@@ -32,8 +33,7 @@ import { StreamTrimmer } from '../stream/stream-trimmer.ts';
 import { withTimeout } from '../wire/deadline.ts';
 import { NoAnswer, type QueueRefusal, RedisError } from '../wire/errors.ts';
 import type { Argument, RedisValue, Server } from '../wire/values.ts';
-import { CallDeadlines, join, settleAll, type Call } from './calls.ts';
-import { packEvents } from './packed-events.ts';
+import { join, packEvents, settleAll, type Call } from './calls.ts';
 import { PROBE_INTERVAL_MS, PROBE_TIMEOUT_MS, QueueProbe } from './queue-probe.ts';
 import { ReplicatedSender } from './replicated-sender.ts';
 
@@ -86,7 +86,7 @@ export class StreamQueue implements Queue {
   #sender: Server | undefined;
   /** The latest call, until the client writes it. */
   #pending: Call | undefined;
-  readonly #calls: CallDeadlines;
+  readonly #limits: TimeLimits;
   #stalledSinceMs: number | undefined;
 
   constructor(options: StreamQueueOptions) {
@@ -111,10 +111,7 @@ export class StreamQueue implements Queue {
       this.#trimmer.start();
     }
     this.#probe = new QueueProbe(() => this.#callEmpty(), connection, clock, log);
-    this.#calls = new CallDeadlines(clock, this.#timeoutMs, (nowMs) => {
-      this.#stalledSinceMs ??= nowMs;
-      this.#probe.says(`no answer within ${this.#timeoutMs} ms`);
-    });
+    this.#limits = new TimeLimits(clock);
     this.#supervision = clock.every(PROBE_INTERVAL_MS, () => this.#supervise());
     connection.tell({
       inspect: (server) => this.#inspect(server, durability.replicas),
@@ -149,8 +146,9 @@ export class StreamQueue implements Queue {
   }
 
   #send(sender: Server, first: Submission): void {
-    const call = this.#calls.add(first);
+    const call: Call = { submissions: [first], bytes: first.body.length, sinceMs: 0, limit: undefined, settled: false };
     this.#pending = call;
+    this.#startTime(call);
     ACCEPT.runLate(sender, this.#options.part.stream, () => this.#argumentsOf(call)).then(
       (reply) => this.#answered(call, reply),
       (cause: unknown) => this.#refused(call, cause),
@@ -160,14 +158,26 @@ export class StreamQueue implements Queue {
   /** Called when the client writes the call. No submission joins it from now on. */
   #argumentsOf(call: Call): (readonly Argument[])[] {
     if (this.#pending === call) this.#pending = undefined;
-    call.sinceMs = this.#clock.ms();
+    this.#startTime(call);
     const { submissions } = call;
     return [[this.#retention, packEvents(this.#identity.index, submissions)], submissions.map(({ body }) => body)];
   }
 
+  #startTime(call: Call): void {
+    call.sinceMs = this.#clock.ms();
+    this.#limits.remove(call.limit);
+    if (!call.settled) call.limit = this.#limits.add(this.#timeoutMs, () => this.#late(call));
+  }
+
+  #late(call: Call): void {
+    this.#stalledSinceMs ??= this.#clock.ms();
+    this.#probe.says(`no answer within ${this.#timeoutMs} ms`);
+    settleAll(call, 'unavailable');
+  }
+
   #answered(call: Call, reply: RedisValue): void {
     this.#stalledSinceMs = undefined;
-    this.#calls.remove(call);
+    this.#limits.remove(call.limit);
     if (call.settled) return;
     call.settled = true;
     const { submissions } = call;
@@ -179,7 +189,7 @@ export class StreamQueue implements Queue {
   }
 
   #refused(call: Call, cause: unknown): void {
-    this.#calls.remove(call);
+    this.#limits.remove(call.limit);
     if (this.#sender !== undefined) {
       this.#stalledSinceMs = undefined; // A refusal is also a reply.
       this.#probe.says(messageOf(cause));
@@ -230,7 +240,6 @@ export class StreamQueue implements Queue {
     this.#trimmer?.stop();
     this.#replicated?.close();
     this.#connection.close();
-    this.#calls.close();
     return Promise.resolve();
   }
 
