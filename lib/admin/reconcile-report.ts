@@ -1,5 +1,5 @@
 // The result of `reconcile`: counts per hour of acceptance and producer, as a table, as JSON, and as a metrics file.
-import { rename, writeFile } from 'node:fs/promises';
+import { realpath, rename, stat, writeFile } from 'node:fs/promises';
 import type { QueuedCopy } from '../ingest/queue-admin.ts';
 import { messageOf } from '../process/message-of.ts';
 import { printable } from '../process/printable.ts';
@@ -85,11 +85,13 @@ ingest_reconcile_end_timestamp_seconds ${(nowMs / 1_000).toFixed(3)}
   }
 }
 
-/** Replaces the file in one step, because node_exporter may read it at any time. */
+/** Replaces the file in one step, because node_exporter may read it at any time. Replaces no link and no device. */
 export async function writeMetrics(path: string, text: string): Promise<void> {
   try {
-    await writeFile(`${path}.${process.pid}`, text, { flush: true, mode: 0o644 });
-    await rename(`${path}.${process.pid}`, path);
+    const place = await realpath(path).catch(() => path);
+    if ((await stat(place).catch(() => undefined))?.isFile() === false) throw new Error('expected a regular file');
+    await writeFile(`${place}.${process.pid}`, text, { flush: true, mode: 0o644 });
+    await rename(`${place}.${process.pid}`, place);
   } catch (cause) {
     throw new UsageError(`--metrics ${path}: ${messageOf(cause)}`, { cause });
   }

@@ -9,7 +9,7 @@
 // events. Only one process at a time uses the file (lease.ts). If another process takes the lease of a frozen
 // process, `put` rejects in the frozen one.
 import { createReadStream } from 'node:fs';
-import { open, realpath, rename, rm, type FileHandle } from 'node:fs/promises';
+import { open, realpath, rename, rm, stat, type FileHandle } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import type { ClockAndRandom } from '../process/clock.ts';
 import { isAt, Lease } from './lease.ts';
@@ -59,6 +59,9 @@ export class Journal {
 
   /** Opens or creates a journal. Rejects if another process has the journal open, or if a line is damaged. */
   static async open(path: string, system: ClockAndRandom): Promise<Journal> {
+    // Opening a pipe could wait forever, and the rewrite would replace a device.
+    if ((await stat(path).catch(() => undefined))?.isFile() === false)
+      throw new Error(`${path}: the journal must be a regular file`);
     await (await open(path, 'a', OWNER_ONLY)).close();
     // A link to the journal must lead to the same lock.
     const name = await realpath(path);

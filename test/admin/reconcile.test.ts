@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { existsSync, lstatSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, it, type TestContext } from 'node:test';
@@ -329,5 +330,12 @@ describe('reconcile', () => {
     assert.match(metrics, /^ingest_reconcile_events\{place="waiting"\} 20$/m);
     assert.match(metrics, /^ingest_reconcile_events\{place="missing"\} 0$/m);
     assert.match(metrics, /^ingest_reconcile_end_timestamp_seconds \d+\.\d{3}$/m);
+    const [link, pipe] = [`${file}.link`, `${file}.pipe`];
+    symlinkSync(file, link);
+    assert.equal((await admin.run(t, `reconcile --metrics ${link}`)).code, 0);
+    execFileSync('mkfifo', [pipe]);
+    const { failure } = await admin.run(t, `reconcile --metrics ${pipe}`);
+    assert.equal((failure as Error).message, `--metrics ${pipe}: expected a regular file`);
+    assert.ok(lstatSync(link).isSymbolicLink() && lstatSync(pipe).isFIFO());
   });
 });

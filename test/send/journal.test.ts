@@ -131,6 +131,13 @@ describe('a journal', () => {
     assert.equal(fs.existsSync(`${path}.lock`), false);
   });
 
+  it('is a regular file, so that a device or a pipe is not replaced', async () => {
+    const path = newPath();
+    execFileSync('mkfifo', [path]);
+    await assert.rejects(Journal.open(path, SYSTEM), { message: `${path}: the journal must be a regular file` });
+    assert.ok(fs.statSync(path).isFIFO());
+  });
+
   it('has one lock under all its names', async () => {
     const { path, journal } = await opened();
     fs.symlinkSync(path, `${path}.link`);
