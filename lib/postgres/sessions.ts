@@ -86,11 +86,12 @@ export const wrongEncoding = (found: string | undefined): Unusable =>
 // Classes of SQLSTATE (PostgreSQL manual, appendix A): invalid authorization, invalid catalog name (database),
 // invalid schema name.
 const MISCONFIGURED_CLASSES = new Set(['28', '3D', '3F']);
-const INSUFFICIENT_PRIVILEGE = '42501';
-const NO_UNIQUE_INDEX = '42P10';
+/** Insufficient privilege; undefined or other tables, columns, functions and types; and those in WORDS. */
+const MISCONFIGURED = new Set(['42501', '42703', '42804', '42883', '42P01', '42P10']);
 const WORDS: Readonly<Record<string, string>> = {
   '28P01': 'the server refused the password: ',
-  [NO_UNIQUE_INDEX]: 'a table lacks its primary key, which prevents a second row: ',
+  '42P01': 'a table is missing, which the first consumer creates when it starts: ',
+  '42P10': 'a table lacks its primary key, which prevents a second row: ',
 };
 
 /** Converts `cause` to a WarehouseMisconfigured if the configuration is at fault; otherwise returns it unchanged. */
@@ -98,8 +99,7 @@ export function misconfigured(cause: unknown, uri: string): unknown {
   if (cause instanceof OlderTables) return tablesDiffer(maskedUri(uri), cause.message);
   if (cause instanceof Unusable) return new WarehouseMisconfigured(`${maskedUri(uri)}: ${cause.message}`, { cause });
   if (!(cause instanceof pg.DatabaseError) || cause.code === undefined) return cause;
-  const isAtFault = [INSUFFICIENT_PRIVILEGE, NO_UNIQUE_INDEX].includes(cause.code);
-  if (!MISCONFIGURED_CLASSES.has(cause.code.slice(0, 2)) && !isAtFault) return cause;
+  if (!MISCONFIGURED_CLASSES.has(cause.code.slice(0, 2)) && !MISCONFIGURED.has(cause.code)) return cause;
   const what = WORDS[cause.code] ?? '';
   return new WarehouseMisconfigured(`${maskedUri(uri)}: ${what}${cause.message} (SQLSTATE ${cause.code})`, { cause });
 }

@@ -53,7 +53,7 @@ export function createPostgresWarehouse(options: PostgresWarehouseOptions): Ware
     land: (batch) => landed(landing.land(batch)),
     quarantine: (entries) => configured(quarantine(pool, options, entries)),
     haveLanded: (events) => landed(landing.haveLanded(events)),
-    release: (rows) => release(pool, options, rows),
+    release: (rows) => configured(release(pool, options, rows)),
     find: (id, producer) => find(pool, options, id, producer),
     probe: () => configured(probe(pool)),
     close: () => (closing ??= pool.end()),

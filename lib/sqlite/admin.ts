@@ -9,7 +9,7 @@ import { adminOfTables } from '../ingest/warehouse-tables.ts';
 import type { Clock } from '../process/clock.ts';
 import { messageOf } from '../process/message-of.ts';
 import { sqliteUri } from '../process/uri.ts';
-import { CODE, NO_FILE, openFile, refuses } from './file.ts';
+import { CODE, misconfigured, NO_FILE, openFile, refuses } from './file.ts';
 
 // Row ids ascend as rows land, and the oldest rows are deleted first, so this is an upper bound of the number of
 // rows.
@@ -25,7 +25,7 @@ export function createSqliteAdmin(path: string, clock: Clock): WarehouseAdmin {
       if (!existsSync(path)) throw new Error(NO_FILE);
       return Promise.resolve(work((opened ??= opening(path))));
     } catch (cause) {
-      return Promise.reject(new WarehouseFailed(messageOf(cause), { cause }));
+      return Promise.reject(new WarehouseFailed(messageOf(misconfigured(cause, path)), { cause }));
     }
   };
   const same = (text: string): string => text;

@@ -24,7 +24,7 @@ import {
 } from '../ingest/warehouse.ts';
 import type { Clock } from '../process/clock.ts';
 import { isSameProducer } from '../process/producer-name.ts';
-import { busy, NO_FILE, openFile, prepareFile, refuses } from './file.ts';
+import { busy, misconfigured, NO_FILE, openFile, prepareFile, refuses } from './file.ts';
 
 // Casting a blob to TEXT does not change its bytes (sqlite.org/lang_expr.html, section 12).
 const EVENT = '(?, ?, ?, ?, ?, CAST(? AS TEXT), ?)';
@@ -168,7 +168,7 @@ export class Database {
       return result;
     } catch (cause) {
       if (!(cause instanceof BatchRefused) && !busy(cause)) this.close();
-      throw cause;
+      throw misconfigured(cause, this.#path);
     }
   }
 }

@@ -67,6 +67,14 @@ const hasCode = (cause: unknown, primaryCodes: readonly number[]): cause is Sqli
 /** SQLITE_BUSY or SQLITE_LOCKED: another process has locked the file. */
 export const busy = (cause: unknown): boolean => hasCode(cause, [5, 6]);
 
+/** Converts SQLITE_ERROR: a statement does not fit the tables, because one of them or a column is missing. */
+export function misconfigured(cause: unknown, path: string): unknown {
+  if (!hasCode(cause, [1])) return cause;
+  const isMissing = cause.message.startsWith('no such table');
+  const what = isMissing ? 'a table is missing, which the first consumer creates when it starts: ' : '';
+  return new WarehouseMisconfigured(`${sqliteUri(path)}: ${what}${cause.message}`, { cause });
+}
+
 /** SQLITE_TOOBIG, SQLITE_CONSTRAINT or SQLITE_MISMATCH: the data is at fault, so a retry would fail too. */
 export const refuses = (cause: unknown): cause is SqliteError => hasCode(cause, [18, 19, 20]);
 

@@ -96,7 +96,7 @@ describePruning('PostgreSQL', async () => {
 });
 
 describe('the PostgreSQL warehouse', () => {
-  it('lands nothing while its table lacks the primary key, and names the reason', async (t) => {
+  it('lands nothing while its table or the primary key is missing, and names the reason', async (t) => {
     const { uri, warehouse } = await postgres.prepared(t);
     await warehouse.land([event('a')]);
     await postgres.server.query(uri, 'ALTER TABLE events DROP CONSTRAINT events_pkey');
@@ -105,7 +105,11 @@ describe('the PostgreSQL warehouse', () => {
       warehouse.land([event('a'), event('b')]),
       (cause) => cause instanceof WarehouseMisconfigured && refused.test(cause.message),
     );
-    await postgres.server.query(uri, 'ALTER TABLE events ADD PRIMARY KEY (id)');
+    await postgres.server.query(uri, 'ALTER TABLE events ADD PRIMARY KEY (id); ALTER TABLE events RENAME TO elsewhere');
+    const isMissing = /: a table is missing, which the first consumer creates when it starts: .*\(SQLSTATE 42P01\)$/;
+    for (const fail of [() => warehouse.land([event('b')]), () => postgres.admin(t, uri).landed('a')])
+      await assert.rejects(fail(), { message: isMissing });
+    await postgres.server.query(uri, 'ALTER TABLE elsewhere RENAME TO events');
     assert.deepEqual(await warehouse.land([event('a'), event('b')]), ['duplicate', 'landed']);
   });
 
