@@ -20,7 +20,7 @@ export function openWarehouse(uri: string, role: 'consumer' | 'gateway'): Wareho
   return createPostgresWarehouse(
     role === 'consumer'
       ? { ...SYSTEM, uri, connectionsMax: 4 }
-      : { ...SYSTEM, uri, connectionsMax: 8, connectTimeoutMs: 1_000, callTimeoutMs: 1_500 },
+      : { ...SYSTEM, uri, connectionsMax: 8, connectTimeoutMs: 1_000, callTimeoutMs: 1_500, readOnly: true },
   );
 }
 
@@ -33,9 +33,9 @@ export async function inspectWarehouse(uri: string, role: 'consumer' | 'gateway'
   if (fault === NO_FILE) return `${name}: ${NO_FILE}`;
   const warehouse = openWarehouse(uri, role);
   try {
-    if (path === undefined) await inspectPostgres(uri, role);
-    else if (role === 'consumer' && inspectSqlite(path) === 0)
-      return `${name}: no tables yet; the consumer creates them when it starts`;
+    const hasTables =
+      path === undefined ? await inspectPostgres(uri, role) : role === 'gateway' || inspectSqlite(path) > 0;
+    if (!hasTables) return `${name}: no tables yet; the consumer creates them when it starts`;
     await warehouse.probe();
     return `${name}: answers`;
   } catch (cause) {

@@ -22,13 +22,18 @@ const RIGHTS: Readonly<Record<Role, readonly (readonly [table: string, right: st
   ],
 };
 
-/** Rejects with a WarehouseMisconfigured that names the missing rights, or with the connection's failure. */
-export async function inspectPostgres(uri: string, role: Role): Promise<void> {
+/**
+ * Returns false if there are no tables yet. Rejects with a WarehouseMisconfigured that names the missing rights, or with
+ * the connection's failure.
+ */
+export async function inspectPostgres(uri: string, role: Role): Promise<boolean> {
   const pool = openSessions({ uri, connectionsMax: 2, connectTimeoutMs: 3_000, callTimeoutMs: 5_000 });
   try {
     await assertOwnSessions(pool);
+    const tables = await pool.query<{ found: boolean }>(`SELECT to_regclass('events') IS NOT NULL AS found`);
     const lacks = await lacking(pool, role);
     if (lacks.length > 0) throw new WarehouseMisconfigured(`${maskedUri(uri)}: the role lacks ${lacks.join(', ')}`);
+    return tables.rows[0]?.found === true;
   } catch (cause) {
     throw misconfigured(cause, uri);
   } finally {

@@ -18,6 +18,8 @@ export interface PostgresWarehouseOptions extends ClockAndRandom {
   /** A gateway sets a shorter one, because its answers must not wait long for an unavailable warehouse. */
   readonly connectTimeoutMs?: number;
   readonly callTimeoutMs?: number;
+  /** Only looks up events, so the server may be a standby. */
+  readonly readOnly?: boolean;
   readonly steps?: readonly Step[];
 }
 
@@ -55,7 +57,7 @@ export function createPostgresWarehouse(options: PostgresWarehouseOptions): Ware
     haveLanded: (events) => landed(landing.haveLanded(events)),
     release: (rows) => configured(release(pool, options, rows)),
     find: (id, producer) => find(pool, options, id, producer),
-    probe: () => configured(probe(pool)),
+    probe: () => configured(probe(pool, options.readOnly === true)),
     close: () => (closing ??= pool.end()),
   };
 }
@@ -77,14 +79,18 @@ async function prepare(pool: pg.Pool, options: PostgresWarehouseOptions): Promis
   return inSession(pool, (client) => migrate(client, options, options.steps));
 }
 
-/** Ends a session that is read-only: it stays so after the default of the database has changed back. */
-const probe = (pool: pg.Pool): Promise<void> =>
+/**
+ * Rejects if the table is missing, or locked, or may not be read. Ends a session that is read-only: it stays so after
+ * the default of the database has changed back.
+ */
+const probe = (pool: pg.Pool, readOnly: boolean): Promise<void> =>
   inSession(pool, async (client) => {
     const { rows } = await client.query<{ read_only: string; encoding: string }>(
-      `SELECT current_setting('transaction_read_only') AS read_only, current_setting('server_encoding') AS encoding`,
+      `SELECT current_setting('transaction_read_only') AS read_only, current_setting('server_encoding') AS encoding,
+        (SELECT count(*) FROM events WHERE false)`,
     );
     if (rows[0]?.encoding !== 'UTF8') throw wrongEncoding(rows[0]?.encoding);
-    if (rows[0].read_only !== 'off') throw new Error('the warehouse is read-only');
+    if (!readOnly && rows[0].read_only !== 'off') throw new Error('the warehouse is read-only');
   });
 
 const quarantineArrays = (entries: readonly QuarantinedEntry[]): Buffer[] => [

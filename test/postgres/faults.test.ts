@@ -81,10 +81,10 @@ describe('a PostgreSQL server with faults', () => {
 
   it('is inspected without a change, and missing rights are named', async (t) => {
     const uri = await postgres.server.freshDatabase();
-    for (const program of ['consumer', 'gateway'] as const) await inspectPostgres(uri, program);
+    for (const program of ['consumer', 'gateway'] as const) assert.equal(await inspectPostgres(uri, program), false);
     assert.deepEqual(await postgres.server.query(uri, `SELECT 1 FROM pg_tables WHERE schemaname = 'public'`), []);
     await postgres.prepared(t, { uri });
-    await inspectPostgres(uri, 'consumer');
+    assert.equal(await inspectPostgres(uri, 'consumer'), true);
     const rights = 'SELECT ON events, events_quarantine, events_migrations';
     const { role, uri: asReader } = await postgres.asRole(t, uri, rights);
     await inspectPostgres(asReader, 'gateway');

@@ -107,7 +107,11 @@ describe('the PostgreSQL warehouse', () => {
     );
     await postgres.server.query(uri, 'ALTER TABLE events ADD PRIMARY KEY (id); ALTER TABLE events RENAME TO elsewhere');
     const isMissing = /: a table is missing, which the first consumer creates when it starts: .*\(SQLSTATE 42P01\)$/;
-    for (const fail of [() => warehouse.land([event('b')]), () => postgres.admin(t, uri).landed('a')])
+    for (const fail of [
+      () => warehouse.land([event('b')]),
+      () => warehouse.probe(),
+      () => postgres.admin(t, uri).landed('a'),
+    ])
       await assert.rejects(fail(), { message: isMissing });
     await postgres.server.query(uri, 'ALTER TABLE elsewhere RENAME TO events');
     assert.deepEqual(await warehouse.land([event('a'), event('b')]), ['duplicate', 'landed']);
@@ -244,7 +248,7 @@ describe('the PostgreSQL warehouse', () => {
     await warehouse.prepare();
   });
 
-  it('treats a read-only server as unavailable, and as available once new sessions may write', async (t) => {
+  it('treats a read-only server as unavailable except for look-ups, and as available once new sessions may write', async (t) => {
     const { uri } = await postgres.prepared(t);
     const database = new URL(uri).pathname.slice(1);
     const setDefault = (mode: 'on' | 'off'): Promise<unknown> => {
@@ -256,6 +260,7 @@ describe('the PostgreSQL warehouse', () => {
     await assert.rejects(reader.probe(), /read-only/);
     assert.deepEqual(await reader.find('one', 'shop'), { kind: 'unknown' });
     await assert.rejects(reader.probe(), /read-only/);
+    await postgres.warehouse(t, uri, { readOnly: true }).probe();
     await setDefault('off');
     await reader.probe();
   });
