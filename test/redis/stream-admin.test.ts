@@ -187,7 +187,7 @@ describe('the status of a stream', () => {
   const sizeOf = async (key: string): Promise<number> => Number(await server.command('MEMORY', 'USAGE', key));
 
   it('names the reason why gateways accept no events, in the words of their readiness', async (t) => {
-    const [{ queue }, admin] = [await openAccepting(t), openAdmin(t, server.uri)];
+    const [{ queue, submit }, admin] = [await openAccepting(t), openAdmin(t, server.uri)];
     const reasons = async (of: StreamQueue): Promise<readonly unknown[]> => {
       const state = await of.probe();
       return [state.available ? undefined : state.reason, (await admin.status()).partition.unavailable];
@@ -197,6 +197,13 @@ describe('the status of a stream', () => {
     const [full, shown] = await reasons(queue).finally(() => server.command('CONFIG', 'SET', 'maxmemory', '0'));
     assert.match(String(full), /^OOM /);
     assert.equal(shown, full);
+    await server.command('LPUSH', '{ingest}:ids', 'x');
+    assert.equal(await submit('one'), 'unavailable');
+    await eventually('both name the key', async () => {
+      const [why, status] = await reasons(queue);
+      return why === status && String(why).endsWith('have the wrong type: {ingest}:ids (rename them)');
+    });
+    await server.command('DEL', '{ingest}:ids');
 
     const connect = (): RedisConnection => new RedisConnection({ ...SYSTEM, uri: server.uri, name: 'test', log });
     const [connection, ...connections] = [connect(), connect()] as const;

@@ -6,6 +6,7 @@ import { serverInfo, serverName, type ServerInfo } from '../server/facts.ts';
 import { xinfo } from '../stream/group.ts';
 import { ACCEPT } from '../stream/entry.ts';
 import { GROUP, keyOf } from '../stream/layout.ts';
+import { otherTypes } from '../stream/rights.ts';
 import { RedisError } from '../wire/errors.ts';
 import { Script } from '../wire/script.ts';
 import { fieldsOf, type RedisValue, type Server } from '../wire/values.ts';
@@ -102,6 +103,8 @@ async function refusalOf(server: Server, stream: string, info: ServerInfo): Prom
   const replicas = Number(await server.send(['HGET', keyOf(stream, 'looked'), 'required']));
   const [fault] = replicas > 0 && info.has('connected_slaves') ? replicationFaults(info, replicas) : [];
   if (fault !== undefined) return fault;
+  const others = await otherTypes(server, stream);
+  if (others !== undefined) return others;
   try {
     await ACCEPT.run(server, stream, [String(RETENTION_MS)]);
     return undefined;
