@@ -189,7 +189,8 @@ describe('the durability of a server', () => {
       'the append-only file is off: accepted events are lost with the server; set appendonly yes',
     ]);
     await redis.command('ACL', 'SETUSER', 'blind', 'on', '>secret', '~*', '+@all', '-info');
-    assert.equal(durabilityFaults(await infoOf(redis, 'blind:secret@')).length, 2, 'what is not reported is a fault');
+    const [fault = '', ...others] = durabilityFaults(await infoOf(redis, 'blind:secret@'));
+    assert.deepEqual([/the user lacks the right \+info/.test(fault), others], [true, []]);
     assert.deepEqual(replicationFaults(await infoOf(redis, 'blind:secret@'), 0), []);
     assert.equal(replicationFaults(await infoOf(redis, 'blind:secret@'), 1).length, 1);
   });

@@ -38,6 +38,11 @@ export class DurabilityCheck {
 
 /** Returns the faults, for an operator. A setting that the server does not report is one. */
 export function durabilityFaults(info: ServerInfo): readonly string[] {
+  if (info.size === 0)
+    return [
+      'the server refuses INFO, so it does not report whether it evicts keys or writes an append-only file: ' +
+        'the user lacks the right +info, or the server has no such command',
+    ];
   const [policy = 'unknown', appends = 'unknown'] = ['maxmemory_policy', 'aof_enabled'].map((name) => info.get(name));
   const faults: string[] = [];
   if (policy !== 'noeviction')
