@@ -5,10 +5,11 @@
 // they are valid for another week and have the expected audience. Processes that start at the same time take turns.
 import { spawnSync } from 'node:child_process';
 import { X509Certificate } from 'node:crypto';
-import { mkdtempSync, readFileSync, renameSync, rmSync } from 'node:fs';
+import { mkdtempSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { makeFolder } from '../process/make-folder.ts';
+import { readOperatorFileOnce } from '../process/operator-file.ts';
 import { alternativeNames } from './producer-identity.ts';
 
 const SCRIPT = fileURLToPath(new URL('../../bin/development-certificates', import.meta.url));
@@ -56,9 +57,9 @@ export async function developmentCertificates(stateDir: string, audienceUri: str
 
 function isUsable(files: ReturnType<typeof filesIn>, audienceUri: string, nowMs: number): boolean {
   try {
-    for (const key of [files.key, files.producerKey]) readFileSync(key);
+    for (const key of [files.key, files.producerKey]) readOperatorFileOnce(key);
     const [ca, cert, producer] = [files.clientCa, files.cert, files.producerCert].map(
-      (path) => new X509Certificate(readFileSync(path)),
+      (path) => new X509Certificate(readOperatorFileOnce(path)),
     ) as [X509Certificate, X509Certificate, X509Certificate];
     const isGood = (one: X509Certificate): boolean =>
       one.validToDate.getTime() > nowMs + WEEK_MS && one.verify(ca.publicKey);

@@ -4,10 +4,10 @@
 // masked) and the expectation, so that an operator can correct all of them at once. An unknown key with the project's
 // prefix causes a warning.
 import type { LogLevel } from './log.ts';
-import { readOperatorFileOnce, textOf } from './operator-file.ts';
+import { isOddFile, readOperatorFileOnce, textOf } from './operator-file.ts';
 import type { PlainSetting, Program, UriSetting } from './setting.ts';
 import { KNOWN_KEYS, settingsOf, type Key, type SETTINGS } from './settings.ts';
-import { expectedUri, isUnencrypted, shown, uriFault } from './uri.ts';
+import { expectedUri, isUnencrypted, postgresFiles, shown, uriFault } from './uri.ts';
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -104,6 +104,8 @@ export class Settings {
     if (value === undefined) return required.includes(program) ? this.missing(key, schemes) : undefined;
     const fault = uriFault(value, schemes);
     if (fault !== undefined) return this.problem(key, fault, value);
+    const odd = postgresFiles(value).find(([, path]) => isOddFile(path));
+    if (odd !== undefined) return this.problem(key, `expected ${odd[0]} to name a regular file`, value);
     if (isUnencrypted(value))
       this.warning(`${key}: the connection to another machine is not encrypted; add ?sslmode=verify-full`);
     return value;

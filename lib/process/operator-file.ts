@@ -3,7 +3,7 @@
 //
 // Opening a named pipe waits for a writer, and a device may never end. The process could not even be stopped meanwhile,
 // because such a read blocks a thread. Only regular files are read, and pipes for a limited time.
-import { closeSync, constants, fstatSync, openSync, readFileSync, readSync, type Stats } from 'node:fs';
+import { closeSync, constants, fstatSync, openSync, readFileSync, readSync, statSync, type Stats } from 'node:fs';
 import { open } from 'node:fs/promises';
 
 /** Revocation lists of large authorities have tens of MiB. */
@@ -23,6 +23,12 @@ export async function readOperatorFile(path: string): Promise<Buffer> {
   } finally {
     await file.close();
   }
+}
+
+/** True if a read of an existing file might never end, or take too much memory. */
+export function isOddFile(path: string): boolean {
+  const status = statSync(path, { throwIfNoEntry: false });
+  return status !== undefined && ((!status.isFile() && !status.isDirectory()) || status.size > BYTES_MAX);
 }
 
 /** Reads a file that is read only once, so it may be a pipe, such as /dev/stdin. Throws as `readOperatorFile` does. */

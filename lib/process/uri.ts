@@ -78,6 +78,10 @@ export function isUnencrypted(uri: string): boolean {
   return !isHere && (searchParams.get('sslmode') ?? 'disable') === 'disable' && !searchParams.has('sslrootcert');
 }
 
+/** Returns the parameters of a PostgreSQL URI that name files, with the paths. */
+export const postgresFiles = (uri: string): readonly (readonly [name: string, path: string])[] =>
+  isPostgres(uri) ? [...new URL(uri).searchParams].filter(([name]) => /^ssl(?!mode)/.test(name)) : [];
+
 export const sqlitePath = (uri: string): string | undefined =>
   uri.startsWith(SQLITE) ? decodeURIComponent(uri.slice(SQLITE.length)) : undefined;
 

@@ -105,7 +105,9 @@ export function fileFault(path: string): string | undefined {
   const folder = dirname(resolve(path));
   try {
     const found = statSync(path, { throwIfNoEntry: false });
-    if (found !== undefined) return found.isDirectory() ? 'expected a file: this is a directory' : undefined;
+    if (found?.isDirectory() === true) return 'expected a file: this is a directory';
+    // SQLite would wait for a writer of a pipe, and the process could not exit until then.
+    if (found !== undefined) return found.isFile() ? undefined : 'expected a regular file';
     opendirSync(folder).closeSync();
     accessSync(folder, constants.W_OK | constants.X_OK);
     return NO_FILE;
