@@ -1,9 +1,10 @@
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { readOperatorFileOnce } from '../process/operator-file.ts';
 import { PIPELINING_MAX } from './connections.ts';
 import { gatewayUrl } from './identity.ts';
 import { codeOf } from './input.ts';
+import { positionOf } from './position.ts';
 import { freeName, whyUnwritable } from './refused-file.ts';
 
 export const HELP = `ingest-send: sends events, one JSON object on each line, to the gateway.
@@ -110,7 +111,8 @@ function urlOf(text: string): URL {
 function refusedFile(given: string | undefined, file: string | undefined): string {
   const stem = (file ?? 'ingest-send').replace(/\.refused(\.\d+)?$/, '');
   const path = given ?? freeName(`${stem}.refused`);
-  const why = whyUnwritable(path);
+  const isPosition = file !== undefined && resolve(path) === resolve(positionOf(file));
+  const why = isPosition ? 'the position of the run is kept there' : whyUnwritable(path);
   if (why !== undefined) throw new Error(`--refused ${path}: ${why}; name another file with --refused`);
   return path;
 }

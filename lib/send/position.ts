@@ -4,8 +4,9 @@
 // Invariant: all events up to that line were settled. Later events may be settled too. The next run sends those
 // again, and the gateway answers "duplicate". The digest of the line shows whether the input file has changed.
 import { createHash } from 'node:crypto';
-import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { renameSync, rmSync, writeFileSync } from 'node:fs';
 import type { Clock } from '../process/clock.ts';
+import { readOperatorFileOnce } from '../process/operator-file.ts';
 import type { Line } from './lines.ts';
 import { OWNER_ONLY } from './stored.ts';
 
@@ -16,6 +17,9 @@ interface Written {
   readonly line: number;
   readonly sha256: string;
 }
+
+/** The name of the file. */
+export const positionOf = (file: string): string => `${file}.position`;
 
 const digest = (bytes: Buffer): string => createHash('sha256').update(bytes).digest('hex');
 
@@ -33,7 +37,7 @@ export class Position {
 
   /** Ignores the position of a run that sent to another gateway. */
   constructor(file: string, url: string, clock: Clock) {
-    this.path = `${file}.position`;
+    this.path = positionOf(file);
     this.#url = url;
     this.#clock = clock;
     this.#writtenMs = clock.ms();
@@ -79,7 +83,7 @@ export class Position {
 
 function writtenAt(path: string, url: string): Written | undefined {
   try {
-    const written = JSON.parse(readFileSync(path, 'utf8')) as Written;
+    const written = JSON.parse(readOperatorFileOnce(path).toString()) as Written;
     return written.url === url && Number.isInteger(written.line) ? written : undefined;
   } catch {
     return undefined;

@@ -340,6 +340,7 @@ describe('ingest-send', () => {
       [['absent.ndjson'], /absent\.ndjson: cannot be read \(ENOENT\)/],
       [['--refused', 'absent/some.refused'], /--refused absent\/some\.refused: .*\(ENOENT\)/],
       [['--refused', '/proc/some.refused'], /--refused \/proc\/some\.refused: /],
+      [['--refused', './a.position', 'a'], /--refused \.\/a\.position: the position of the run is kept there/],
       [['a', 'b'], /expected one file at a time/],
       [['--sample', '1', '--resend', 'x'], /expected one file at a time/],
     ];
