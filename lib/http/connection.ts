@@ -21,14 +21,13 @@ export interface ServerHandlers<T> {
   /** Must call `respond` of the request, unless the client is gone. */
   readonly request: (connection: Connection<T>, request: HttpRequest) => void;
   readonly draining: () => boolean;
-  /** Returns the complete response to a request that could not be read. */
+  /** Both return a complete response: to a request that cannot be read, and to plain HTTP on a port for TLS. */
   readonly protocolFault: (fault: ProtocolFault, connection: Connection<T>) => string;
-  /** Returns the complete response to plain HTTP on a port for TLS. */
   readonly plainHttp?: () => string;
   /** The producer that has sent a request on the connection; `undefined` if none has. */
   readonly producerOf: (context: T) => string | undefined;
   readonly closed?: ((connection: Connection<T>) => void) | undefined;
-  /** Called if the code that handles a connection fails. The connection is then closed. */
+  /** Called if the code that handles a connection fails, which closes it. */
   readonly bug: (cause: unknown, connection: Connection<T>) => void;
   /** `address` is the client's, or the balancer's if it sent no header. */
   readonly connectionFailure?: (reason: ConnectionFailure, address: string) => void;
@@ -68,7 +67,6 @@ export interface Host<T> {
   readonly adopt: (socket: Socket) => (bytes: Buffer) => void;
 }
 
-/** The phases of a connection, in order. */
 type Phase = 'header' | 'hello' | 'turn' | 'handshake' | 'open' | 'closing';
 
 /** Time limits for the client to read its last answers, and then to close its side. */
@@ -118,9 +116,8 @@ export abstract class Connection<T> {
     tcp.on('error', () => undefined); // A 'close' event follows.
   }
 
-  protected abstract get owesAnswer(): boolean;
-  /** True if part of a request has arrived. */
-  abstract get isArriving(): boolean;
+  /** True if an answer is owed, or if part of a request has arrived. */
+  abstract get isBusy(): boolean;
   /** True if the connection closes after the answer to `request`. */
   abstract closesAfter(request: HttpRequest): boolean;
   /** Called at the end of a turn in which the connection was woken. */
@@ -162,7 +159,6 @@ export abstract class Connection<T> {
   get isOpen(): boolean {
     return this.phase === 'open' || this.isClosing;
   }
-  /** True once the last answer has been made. */
   get isClosing(): boolean {
     return this.phase === 'closing';
   }
@@ -177,7 +173,7 @@ export abstract class Connection<T> {
     return this.producer ?? (this.hasOneAnswer ? '' : 'authenticated');
   }
   get isIdle(): boolean {
-    return this.phase === 'open' && this.socket.writableLength === 0 && !this.owesAnswer && !this.isArriving;
+    return this.phase === 'open' && this.socket.writableLength === 0 && !this.isBusy;
   }
 
   /** Returns the memory of requests that are not handled yet and of answers that the client has not read. */
@@ -244,7 +240,7 @@ export abstract class Connection<T> {
   check(nowMs: number, drainsSinceMs: number): void {
     const { socket, phase } = this;
     // Node has a time limit for a request that is arriving.
-    const isServing = socket.writableLength === 0 && (this.owesAnswer || this.isArriving);
+    const isServing = socket.writableLength === 0 && this.isBusy;
     if (phase === 'open' && (isServing || socket.bytesWritten !== this.#progress)) {
       this.#progress = socket.bytesWritten;
       this.enter('open', this.#idleMs);

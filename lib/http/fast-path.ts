@@ -58,27 +58,29 @@ export class HttpConnection<T> extends Connection<T> {
     });
   }
 
-  protected override get owesAnswer(): boolean {
+  override get isBusy(): boolean {
+    return this.#owesAnswer || this.#isInHead || this.#unfinished !== undefined || this.#hasMore;
+  }
+  get #owesAnswer(): boolean {
     return this.#posts.length > 0 || this.#request?.isOwed === true;
   }
-  override get isArriving(): boolean {
-    const isInRequest = this.#held.length > 0 || this.#isInHead || this.#unfinished !== undefined;
-    return isInRequest || this.socket.readableLength > 0;
+  /** True if bytes have arrived that have not been handled. */
+  get #hasMore(): boolean {
+    return this.#held.length > 0 || this.socket.readableLength > 0;
   }
   /** The latest request of node:http, if a part of its body has not arrived. */
   get #unfinished(): NodeRequest<T> | undefined {
     return this.#request?.message.complete === false ? this.#request : undefined;
   }
   override heldBytes(): number {
-    const answerBytes = this.#request?.isOwed === true ? this.#request.answerBytes : 0;
-    return super.heldBytes() + this.#held.length + ANSWER_BYTES * this.#posts.length + answerBytes;
+    const answerBytes = ANSWER_BYTES * this.#posts.length + (this.#request?.answerBytes ?? 0);
+    return super.heldBytes() + this.#held.length + answerBytes;
   }
 
   override closesAfter(request: HttpRequest): boolean {
     // Requests after an answer that closes are dropped, so a stopping server closes only with the latest answer.
     const isLatest = (this.#posts.at(-1) ?? this.#request) === request;
-    const hasMore = this.#held.length > 0 || this.socket.readableLength > 0;
-    return this.hasOneAnswer || (isLatest && !hasMore && this.host.handlers.draining());
+    return this.hasOneAnswer || (isLatest && !this.#hasMore && this.host.handlers.draining());
   }
 
   respond(post: PlainPost, requestId: string, answer: Answer, close: boolean): void {
@@ -104,7 +106,7 @@ export class HttpConnection<T> extends Connection<T> {
     if (socket.writableNeedDrain) return;
     this.#writeAnswers();
     if (this.isClosing || socket.writableNeedDrain) return;
-    if (!this.owesAnswer) {
+    if (!this.#owesAnswer) {
       if (fault !== undefined) return this.finish(this.#unfinished ? '' : host.handlers.protocolFault(fault, this));
       if (this.isRetiring) return this.finish();
       if (socket.readableEnded) return this.#end();
@@ -131,12 +133,10 @@ export class HttpConnection<T> extends Connection<T> {
     this.socket.write(text, 'latin1');
   }
 
-  readonly #onData = this.guarded((chunk: Buffer) =>
-    this.#read(this.#held.length === 0 ? chunk : Buffer.concat([this.#takeHeld(), chunk])),
-  );
-
-  #read(bytes: Buffer): void {
-    const { turns, handlers } = this.host;
+  readonly #onData = this.guarded((chunk: Buffer): void => {
+    const { turns, handlers, clock } = this.host;
+    const bytes = this.#held.length === 0 ? chunk : Buffer.concat([this.#held, chunk]);
+    this.#held = NOTHING;
     for (let at = 0; at < bytes.length && !this.isClosing;) {
       if (!this.#mayRead) return this.#pause(bytes.subarray(at));
       if (!turns.take(this.#isLeaving ? 1 : POST_COST) && at > 0) {
@@ -149,7 +149,12 @@ export class HttpConnection<T> extends Connection<T> {
         continue;
       }
       const post = parsePost(bytes, at, this);
-      if (post === 'unfinished' && (this.#pieces += 1) < PIECES_MAX) return this.#hold(bytes, at);
+      if (post === 'unfinished' && (this.#pieces += 1) < PIECES_MAX) {
+        // A copy, so that the memory of the whole chunk can be freed.
+        this.#held = at === 0 ? bytes : Buffer.from(bytes.subarray(at));
+        if (this.#pieces === 1) this.#heldSinceMs = clock.ms();
+        return;
+      }
       this.#pieces = 0;
       if (typeof post === 'string') this.#isLeaving = true;
       else {
@@ -158,7 +163,7 @@ export class HttpConnection<T> extends Connection<T> {
         handlers.request(this, post);
       }
     }
-  }
+  });
 
   readonly #goOn = (): void => {
     this.#isQueued = false;
@@ -166,11 +171,10 @@ export class HttpConnection<T> extends Connection<T> {
   };
 
   get #mayRead(): boolean {
-    const { isRetiring, socket } = this;
-    const isBusy = isRetiring || socket.writableNeedDrain;
-    if (!this.#isLeaving) return !isBusy && this.#posts.length < (this.hasOneAnswer ? 1 : OWED_MAX);
-    if (this.isClosing || this.isGone || this.fault !== undefined) return false;
-    return this.#unfinished?.isWanted ?? !(isBusy || this.owesAnswer);
+    if (this.fault !== undefined) return false;
+    if (this.#unfinished !== undefined) return this.#unfinished.isWanted;
+    if (this.isRetiring || this.socket.writableNeedDrain) return false;
+    return this.#isLeaving ? !this.#owesAnswer : this.#posts.length < (this.hasOneAnswer ? 1 : OWED_MAX);
   }
 
   #pause(rest: Buffer): void {
@@ -179,23 +183,13 @@ export class HttpConnection<T> extends Connection<T> {
     this.socket.unshift(rest);
   }
 
-  /** Keeps the beginning of a request. A copy, so that the memory of the whole chunk can be freed. */
-  #hold(bytes: Buffer, at: number): void {
-    this.#held = at === 0 ? bytes : Buffer.from(bytes.subarray(at));
-    if (this.#pieces === 1) this.#heldSinceMs = this.host.clock.ms();
-  }
-  #takeHeld(): Buffer {
-    const held = this.#held;
-    this.#held = NOTHING;
-    return held;
-  }
-
   /** The client has ended its side, and all answers are written. */
   #end(): void {
     if (this.#held.length === 0) return this.finish();
     // Nothing can be put back into a stream that has ended. The rest is less than one request.
     this.#isLeaving = true;
-    this.#toNode()(this.#takeHeld());
+    this.#toNode()(this.#held);
+    this.#held = NOTHING;
     // Node's listener for the end has missed it.
     this.socket.emit('end');
   }
@@ -235,7 +229,6 @@ export class HttpConnection<T> extends Connection<T> {
 
   /** Called if node:http has read the head of a request. */
   requested(message: IncomingMessage, response: ServerResponse, expectsContinue: boolean): void {
-    if (this.isClosing) return;
     this.#isInHead = false;
     this.#request = new NodeRequest(this, message, response, expectsContinue);
     this.isRetiring ||= this.#request.isLast;
@@ -244,7 +237,7 @@ export class HttpConnection<T> extends Connection<T> {
 
   /** Called if node:http cannot read the next bytes, or has waited too long for them. */
   faulty(fault: ProtocolFault): void {
-    if (this.#passToNode === undefined || this.isClosing || this.isGone) return;
+    if (this.phase !== 'open' || this.isGone) return;
     this.fault ??= fault;
     this.wake();
     if (this.#unfinished?.isAnswered !== false) return;

@@ -47,7 +47,7 @@ export class NodeRequest<T> implements HttpRequest {
     const oddEnd = httpVersionMinor === 0 && headers['transfer-encoding'] !== undefined;
     this.isLast = this.head.defect !== undefined || headers.upgrade !== undefined || oddEnd;
     response.once('close', () => {
-      this.isOwed = false;
+      [this.isOwed, this.answerBytes] = [false, 0];
       connection.wake();
     });
   }

@@ -42,9 +42,6 @@ export class PlainPost implements HttpRequest, RequestHead {
   get method(): string {
     return 'POST';
   }
-  get fault(): undefined {
-    return undefined;
-  }
   get target(): string {
     return '/events';
   }

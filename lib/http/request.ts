@@ -44,7 +44,7 @@ export type Received = Buffer | 'too large' | ProtocolFault | undefined;
 export interface HttpRequest {
   readonly head: RequestHead;
   /** Set if the rest of the body cannot be read. Then this is the answer, whatever else is wrong with the request. */
-  readonly fault: ProtocolFault | undefined;
+  readonly fault?: ProtocolFault | undefined;
   /** The whole body, if it arrived with the head. The handler clears this after reading, so that it can be freed. */
   body: Buffer | undefined;
   /**

@@ -140,7 +140,7 @@ describe('a request that is not whole', () => {
       const before = requests.length;
       const connection = await open();
       connection.write(text.slice(0, at));
-      await eventually('it is arriving', () => server.connections.at(-1)?.isArriving);
+      await eventually('it is arriving', () => server.connections.at(-1)?.isBusy);
       await clock.advance(500);
       connection.write(text.slice(at));
       await eventually('it is there', () => requests.length > before);
