@@ -5,7 +5,6 @@
 // the address with the most loses one.
 import type { Connection, ServerLimits } from './connection.ts';
 
-/** The place of a connection in the room. */
 export type Place = Pick<
   Connection<unknown>,
   'address' | 'sinceMs' | 'hasClientHello' | 'isOpen' | 'hasOneAnswer' | 'producer' | 'isIdle'
@@ -15,15 +14,11 @@ const KNOWN = 4;
 const UNAUTHENTICATED_BYTES_MAX = 8 << 20;
 /** One in this many places is reserved for strangers, so that a new connection can always become known. */
 const STRANGERS_SHARE = 20;
-/**
- * A handshake that takes longer than this counts against the limit of its address. A shorter one does not, because it
- * may belong to a producer, and any number of producers may share an address.
- */
+/** A shorter handshake does not count against its address's limit: any number of producers may share an address. */
 export const HANDSHAKE_FREE_MS = 1_000;
 
-// Fact: hundreds of strangers can reconnect during one producer's handshake. Choice: the stranger of the lowest rank is
-// closed first: unauthenticated clients, handshakes without a whole ClientHello, other handshakes, and clients that may
-// become known. Effect: no number of silent strangers can keep a producer out.
+// Hundreds of strangers can reconnect during one producer's handshake. The stranger of the lowest rank is closed first:
+// unauthenticated clients, handshakes without a whole ClientHello, other handshakes, and clients that may become known.
 function rankOf({ isOpen, hasOneAnswer, hasClientHello, producer }: Place): number {
   if (producer !== undefined) return KNOWN;
   if (isOpen) return hasOneAnswer ? 0 : 3;

@@ -76,7 +76,7 @@ const LINGER_MS = 1_000;
 const IDLE_SLACK_MS = 1_000;
 /** While the server is stopping, an idle connection stays open for this long: a request may be on its way. */
 const IDLE_GRACE_MS = 400;
-/** The memory of a TLS record's Buffer beside its content, whose length the client chooses, and the record's head. */
+/** A client chooses the length of its TLS records: the memory of each one's Buffer, and the length of its head. */
 const [PIECE_BYTES, RECORD_BYTES] = [256, 22];
 
 export abstract class Connection<T> {
@@ -142,8 +142,7 @@ export abstract class Connection<T> {
       this.clientCertificate = certificate && { certificate, fault };
       this.hasOneAnswer = certificate === undefined || fault !== undefined;
     }
-    // A stranger has less time for its first request. It gets no answer, because it could mistake that answer for the
-    // response to the request that it sends next.
+    // A stranger has less time for its first request. It gets no answer, which may seem to be that of a later request.
     this.enter('open', this.hasOneAnswer ? Math.min(this.#idleMs, limits.headersTimeoutMs) : this.#idleMs);
     socket.on('error', () => undefined);
     socket.on('drain', () => this.wake());

@@ -1,19 +1,19 @@
 // A request that node:http has read: its head, its body, and its answer, which node:http writes.
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { Readable } from 'node:stream';
 import type { Connection } from './connection.ts';
 import type { HeaderField, HttpRequest, ProtocolFault, Received, RequestDefect, RequestHead } from './request.ts';
-import { bytesOf, respond, type Answer } from './respond.ts';
+import type { Answer } from './respond.ts';
 
 export const FIELDS_MAX = 100;
 /** Maximum length of a slice whose end is unknown. node:http needs 2 µs for each chunk of a body. */
 export const SLICE_BYTES = 1_024;
 /** A chunked body may have this many pieces of less than 16 bytes on average. Some were cut by the slices. */
 const [PIECES_MAX, PIECE_BYTES_MIN] = [1_024, 15.5];
-/**
- * A connection with a longer unread rest of a body closes after the answer; a shorter rest is read and discarded. A
- * client whose body is refused for its length may not send it, so that connection always closes.
- */
+/** The rest of a longer body is not read and discarded after the answer. The connection closes. */
 const REST_BYTES_MAX = 65_536;
+/** A long answer is written in pieces of this size, each after the client has read most of the one before. */
+const PIECE_BYTES = 65_536;
 
 export class NodeRequest<T> implements HttpRequest {
   readonly head: RequestHead;
@@ -107,6 +107,7 @@ export class NodeRequest<T> implements HttpRequest {
     if (this.isAnswered || response.destroyed) return;
     this.isAnswered = true;
     this.#done?.(undefined);
+    // A client whose body is refused for its length may not send it.
     const bodyBytes = head.contentLength ?? (message.headers['transfer-encoding'] === undefined ? 0 : Infinity);
     const isLong = bodyBytes > (answer.status === 413 ? 0 : REST_BYTES_MAX);
     const isCut = !message.complete && (isLong || connection.fault !== undefined);
@@ -114,9 +115,36 @@ export class NodeRequest<T> implements HttpRequest {
     this.isLast ||= close || this.#expectsContinue || isCut || connection.closesAfter(this);
     connection.isRetiring ||= this.isLast;
     if (this.isLast) response.shouldKeepAlive = false;
-    this.answerBytes = bytesOf(answer.body);
-    respond(response, requestId, answer);
+    this.#write(requestId, answer);
     connection.wake();
+  }
+
+  #write(requestId: string, { status, contentType, body, headers = [], isOnlyCopy = false }: Answer): void {
+    const response = this.#response;
+    const parts = typeof body === 'string' ? [Buffer.from(body)] : body;
+    this.answerBytes = parts.reduce((bytes, part) => bytes + part.length, 0);
+    const own = ['Content-Type', contentType, 'Content-Length', String(this.answerBytes), 'X-Request-Id', requestId];
+    response.writeHead(status, [...own, ...headers]);
+    // Node writes the head in the encoding of a body that is a string, and a request id has one byte per character.
+    if (typeof body === 'string') return void response.end(parts[0]?.toString('latin1'), 'latin1');
+    if (isOnlyCopy) response.once('close', () => parts.forEach(free));
+    Readable.from(piecesOf(parts), { highWaterMark: 1 }).pipe(response);
+  }
+}
+
+function* piecesOf(parts: readonly Buffer[]): Generator<Buffer> {
+  for (const part of parts)
+    for (let at = 0; at < part.length; at += PIECE_BYTES) yield part.subarray(at, at + PIECE_BYTES);
+}
+
+// V8 frees buffers only when it collects garbage, and 64 MB of buffers do not trigger a collection, so the memory of a
+// large body is freed as soon as it has been sent (test/end-to-end/held-memory.long.ts).
+function free({ buffer, byteLength }: Buffer): void {
+  if (byteLength !== buffer.byteLength) return; // Other buffers may be in the same memory.
+  try {
+    (buffer as ArrayBuffer).transfer(0);
+  } catch {
+    // Node does not let the memory of short buffers be transferred. The garbage collector frees it.
   }
 }
 

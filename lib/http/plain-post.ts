@@ -1,9 +1,7 @@
-// Parses plain requests: whole `POST /events` requests in a small part of HTTP/1.1.
-//
-// CRLF line endings, field names that are tokens directly followed by a colon, values of visible characters, space
-// and tab, one Host, one Content-Length, and none of the fields of NOT_PLAIN. Everything else, valid or not, goes to
-// node:http. So every strict parser reads a plain request in the same way (RFC 9112, sections 2 to 6 and 11), and no
-// request can be smuggled.
+// Parses plain requests: whole `POST /events` requests in a small part of HTTP/1.1 that every strict parser reads the
+// same way (RFC 9112, sections 2 to 6 and 11), so that no request can be smuggled: CRLF line endings, field names that
+// are tokens directly followed by a colon, values of visible characters, space and tab, one Host, one Content-Length,
+// and none of the fields of NOT_PLAIN. Everything else, valid or not, goes to node:http.
 import type { Answer } from './respond.ts';
 import type { HttpRequest, RequestHead } from './request.ts';
 
@@ -59,7 +57,7 @@ const HEAD_END = Buffer.from('\r\n\r\n');
 const HOST = /^[A-Za-z0-9.-]+(?::\d{1,5})?$/;
 const DIGITS = /^\d{1,15}$/;
 const KEEP_ALIVE = /^keep-alive$/i;
-/** The fields: tokens directly followed by a colon, and values. Its only loops end at different characters. */
+/** The only loops of this expression end at different characters. */
 const FIELDS = /^(?:[!#$%&'*+.^_`|~\w-]+:[\t\x20-\x7e\x80-\xff]*\r\n)+$/;
 
 /** Length of the request that `parsePost` returned last. */
@@ -76,7 +74,6 @@ export function parsePost(bytes: Buffer, from: number, owner: Owner): PlainPost 
   if (end === -1) return arrived > HEAD_BYTES_MAX ? 'not plain' : 'unfinished';
   if (headBytes > HEAD_BYTES_MAX) return 'not plain';
   const post = new PlainPost(owner);
-  // Without the request line, and without the second line ending of HEAD_END.
   if (!readFields(bytes.toString('latin1', from + REQUEST_LINE.length, end + 2), post)) return 'not plain';
   const length = headBytes + post.contentLength;
   if (length > arrived) return length > PLAIN_BYTES_MAX ? 'not plain' : 'unfinished';
@@ -100,7 +97,7 @@ type Field = readonly [name: string, key?: (typeof KEPT)[keyof typeof KEPT]];
 /** llhttp treats Proxy-Connection as Connection. */
 const NOT_PLAIN = ['expect', 'upgrade', 'trailer', 'proxy-connection', 'content-encoding', 'transfer-encoding'];
 const RELEVANT: readonly Field[] = [...Object.entries(KEPT), ...NOT_PLAIN.map((name): Field => [name])];
-// Fact: a request has six to ten fields; two to four of them matter. Choice: compare only names of a relevant length.
+// A request has six to ten fields, and two to four of them matter.
 const BY_LENGTH = Array.from({ length: 18 }, (_, length) => RELEVANT.filter(([name]) => name.length === length));
 const NONE: readonly Field[] = [];
 
@@ -111,7 +108,6 @@ function readFields(text: string, post: PlainPost): boolean {
   for (let line = 0; line < text.length; fields += 1) {
     const colon = text.indexOf(':', line);
     const end = text.indexOf('\r\n', colon);
-    // The third character alone excludes nearly all other fields.
     if (text.charCodeAt(line + 2) === 0x2d && isNamed(text, line, 'ce-')) return false;
     for (const [name, key] of BY_LENGTH[colon - line] ?? NONE) {
       if (!isNamed(text, line, name)) continue;

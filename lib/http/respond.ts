@@ -1,6 +1,5 @@
-// Writes responses, as text or through node:http. Every response has X-Request-Id and Content-Length.
-import { STATUS_CODES, type ServerResponse } from 'node:http';
-import { Readable } from 'node:stream';
+// Answers, and responses as text. Every response has X-Request-Id and Content-Length.
+import { STATUS_CODES } from 'node:http';
 import type { Clock, Random } from '../process/clock.ts';
 
 /** A field value with at least one visible character (RFC 9110, section 5.5), one character per byte. */
@@ -23,52 +22,15 @@ export interface Answer {
   readonly isOnlyCopy?: boolean;
 }
 
-export const bytesOf = (body: Answer['body']): number =>
-  typeof body === 'string' ? Buffer.byteLength(body) : body.reduce((bytes, part) => bytes + part.length, 0);
-
-/** A long body is written in pieces of this size, each after the client has read most of the one before. */
-const PIECE_BYTES = 65_536;
-
-/** Writes `answer` through node:http. The connection stays open. */
-export function respond(response: ServerResponse, requestId: string, answer: Answer): void {
-  const { status, contentType, body, headers: more = [] } = answer;
-  const own = ['Content-Type', contentType, 'Content-Length', String(bytesOf(body)), 'X-Request-Id', requestId];
-  response.writeHead(status, [...own, ...more]);
-  // Node writes the head in the encoding of a body that is a string, and a request id has one byte per character.
-  if (typeof body === 'string') return void response.end(Buffer.from(body).toString('latin1'), 'latin1');
-  if (answer.isOnlyCopy === true) response.once('close', () => body.forEach(free));
-  Readable.from(piecesOf(body), { highWaterMark: 1 }).pipe(response);
-}
-
-function* piecesOf(parts: readonly Buffer[]): Generator<Buffer> {
-  for (const part of parts)
-    for (let at = 0; at < part.length; at += PIECE_BYTES) yield part.subarray(at, at + PIECE_BYTES);
-}
-
-// Fact: V8 frees buffers only when it collects garbage, and 64 MB of buffers do not trigger a collection. Choice: free
-// the memory of a large body as soon as it has been sent (test/end-to-end/held-memory.long.ts).
-function free({ buffer, byteLength }: Buffer): void {
-  if (byteLength !== buffer.byteLength) return; // Other buffers may be in the same memory.
-  try {
-    (buffer as ArrayBuffer).transfer(0);
-  } catch {
-    // Node does not let the memory of short buffers be transferred. The garbage collector frees it.
-  }
-}
-
 const statusLine = (status: number): string => `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}\r\nContent-Type: `;
 const STATUS_LINES = Array.from({ length: 600 }, (_, status) => statusLine(status));
 
 const lengthLine = (bytes: number): string => `\r\nContent-Length: ${bytes}\r\nX-Request-Id: `;
 const LENGTH_LINES = Array.from({ length: 512 }, (_, bytes) => lengthLine(bytes));
 
-/**
- * Returns a whole response (RFC 9112, section 4) as a string with one character per byte. `tail` ends the head: see
- * `headTail`.
- *
- * Fact: a joined string has an object for each part, and its bytes can be counted only in a copy. Choice: few parts,
- * and only the whole response is counted, whose copy is written. Effect: 200 bytes less JavaScript heap per event.
- */
+/** Returns a whole response as a string with one character per byte. `tail` is a result of `headTail`'s function. */
+// Fact: a joined string has an object for each part, and its bytes can be counted only in a copy. Choice: few parts,
+// and only the whole response is counted, whose copy is written. Effect: 200 bytes less JavaScript heap per event.
 export function responseText(requestId: string, answer: Answer, tail: string): string {
   const text = typeof answer.body === 'string' ? answer.body : Buffer.concat(answer.body).toString();
   const whole = head(requestId, answer, tail, text.length) + text;
@@ -89,7 +51,7 @@ function head(requestId: string, { status, contentType, headers }: Answer, tail:
 export function headTail(connection: string): (epochMs: number) => string {
   let second = 0;
   let text = '';
-  // Fact: formatting a date takes longer than the rest of a head. Choice: format it once a second.
+  // Formatting a date takes longer than the rest of a head.
   return (epochMs) => {
     const now = Math.floor(epochMs / 1000);
     if (now !== second) {

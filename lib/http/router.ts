@@ -9,9 +9,9 @@ export interface Route<M> {
   readonly allow: string;
 }
 
-/** `parameter` is still percent-encoded; it is `''` if the route has none. */
 export interface RouteMatch<M> {
   readonly route: Route<M>;
+  /** Still percent-encoded; `''` if the route has none. */
   readonly parameter: string;
 }
 

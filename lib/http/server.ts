@@ -38,8 +38,8 @@ const PROXY_HEADER_TIMEOUT_MS = 5_000;
 // handshakes (test/http/server-arrivals.test.ts), or for those of its own address.
 const HANDSHAKES_A_TURN = 4;
 const HANDSHAKE_INTERVAL_MS = 10;
-// Fact: a timer for each connection, reset by each request, costs more than the rest of a request's bookkeeping.
-// Choice: while there are connections, all are checked ten times a second, so time limits are only that precise.
+// A timer for each connection, reset by each request, would cost more than the rest of a request's bookkeeping. So time
+// limits are only this precise.
 const CHECK_INTERVAL_MS = 100;
 
 /**
@@ -71,7 +71,6 @@ export class HttpServer<T> {
   #hasArrived = false;
   #handshakesMs = 0;
 
-  /** `tls` is `undefined` for plain HTTP. */
   constructor(tls: SecureContextOptions | undefined, limits: ServerLimits, handlers: ServerHandlers<T>, clock: Clock) {
     const server = createServer(tls, limits);
     const accept = takeListener<Socket>(server, 'connection');

@@ -1,9 +1,8 @@
 // Shares the turns of the event loop among the holders of connections.
 //
 // Fact: one read of a socket may contain hundreds of requests, and 100 such connections blocked the event loop for
-// seconds. Choice: work above a turn's budget waits in one queue for each holder, and the queues take turns. Turns for
-// the oldest and for the newest entries alternate, so that a new connection need not wait for thousands of others.
-// Effect: one holder's work delays another's by about a turn (test/http/turns.test.ts).
+// seconds. Choice: work above a turn's budget waits in one queue for each holder, and the queues take turns. The oldest
+// and the newest entries alternate, so that a new connection need not wait for thousands of others.
 import type { Clock } from '../process/clock.ts';
 
 export class Turns {
