@@ -12,14 +12,13 @@ import { NodeRequest, SLICE_BYTES } from './node-request.ts';
 import { parsedBytes, parsePost, type PlainPost } from './plain-post.ts';
 import type { HttpRequest, ProtocolFault } from './request.ts';
 import { closingTail, responseText, type Answer } from './respond.ts';
+import { CALL_COST } from './turns.ts';
 
 /** A request that is not complete after this many pieces, or after this time, goes to node:http. */
 const PIECES_MAX = 16;
 const WAIT_MS = 500;
 /** The socket is paused while this many answers are owed. */
 const OWED_MAX = 64;
-/** Cost of a request on the fast path, relative to a slice that node:http reads. */
-const POST_COST = 0.25;
 /** An estimate of the memory of a request and its answer. */
 const ANSWER_BYTES = 1_024;
 const NOTHING = Buffer.alloc(0);
@@ -135,7 +134,7 @@ export class HttpConnection<T> extends Connection<T> {
     this.#held = NOTHING;
     for (let at = 0; at < bytes.length && !this.isClosing;) {
       if (!this.#mayRead) return this.#pause(bytes.subarray(at));
-      if (!turns.take(this.#isLeaving ? 1 : POST_COST) && at > 0) {
+      if (!turns.take(this.#isLeaving ? CALL_COST : 1) && at > 0) {
         this.#pause(bytes.subarray(at));
         this.#isQueued = true;
         return turns.later(this.holder, this.#goOn);

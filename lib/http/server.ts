@@ -23,13 +23,12 @@ import { HttpConnection } from './fast-path.ts';
 import { faultOf } from './node-request.ts';
 import { takeProxyHeader } from './proxy-header.ts';
 import { headTail } from './respond.ts';
-import { Turns } from './turns.ts';
+import { CALL_COST, Turns } from './turns.ts';
 
 /** After a restart, more clients than node's default of 511 may reconnect at the same time. */
 const BACKLOG = 4_096;
 const NODE_CHECK_INTERVAL_MS = 1_000;
-/** Slices for node:http. A request on the fast path costs less. */
-const SLICES_A_TURN = 48;
+const REQUESTS_A_TURN = 192;
 /** Time limit for a balancer's header, long enough for a retransmission (doc/proxy-protocol.txt, section 2). */
 const PROXY_HEADER_TIMEOUT_MS = 5_000;
 // Fact: a handshake takes 1 to 2 ms of CPU time, and node accepts one connection in each turn of the event loop, so
@@ -80,7 +79,7 @@ export class HttpServer<T> {
     const idleSeconds = Math.floor(limits.idleTimeoutMs / 1000);
     this.#host = {
       clock,
-      turns: new Turns(clock, () => SLICES_A_TURN),
+      turns: new Turns(clock, () => REQUESTS_A_TURN),
       keepAliveTail: headTail(`Connection: keep-alive\r\nKeep-Alive: timeout=${idleSeconds}`),
       limits,
       handlers,
@@ -217,7 +216,7 @@ export class HttpServer<T> {
     this.#hasArrived = false;
     if (hasArrived && nowMs - this.#handshakesMs < HANDSHAKE_INTERVAL_MS) return 0;
     this.#handshakesMs = nowMs;
-    return hasArrived ? 1 : HANDSHAKES_A_TURN;
+    return CALL_COST * (hasArrived ? 1 : HANDSHAKES_A_TURN);
   }
 
   #secured(socket: TLSSocket): void {

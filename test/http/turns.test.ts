@@ -7,8 +7,8 @@ const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve)
 
 describe('a turn', () => {
   it('has a budget, and calls what waits in later turns, by turns for each holder, the oldest and the newest', async () => {
-    const turns = new Turns(new VirtualClock(), () => 3);
-    assert.deepEqual([turns.take(1), turns.take(5), turns.take(1)], [true, true, false]);
+    const turns = new Turns(new VirtualClock(), () => 12);
+    assert.deepEqual([turns.take(1), turns.take(20), turns.take(1)], [true, true, false]);
     const called: string[] = [];
     for (const name of ['a1', 'a2', 'a3', 'a4', 'b1']) turns.later(name.charAt(0), () => called.push(name));
     await turn();
