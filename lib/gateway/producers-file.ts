@@ -12,7 +12,7 @@ import { Type, type Static } from '@sinclair/typebox';
 import { TypeCompiler } from '@sinclair/typebox/compiler';
 import { errno } from '../process/env.ts';
 import { messageOf } from '../process/message-of.ts';
-import { readOperatorFile, strictJson, textOf } from '../process/operator-file.ts';
+import { JSON_BYTES_MAX, readOperatorFile, strictJson, textOf } from '../process/operator-file.ts';
 import { comparableName } from '../process/producer-name.ts';
 import { matchesParts } from '../process/wildcard.ts';
 
@@ -79,7 +79,7 @@ export class Producers {
   }
 
   static async read(path: string): Promise<Producers> {
-    const text = await readOperatorFile(path).then(textOf, (cause: unknown) => {
+    const text = await readOperatorFile(path, JSON_BYTES_MAX).then(textOf, (cause: unknown) => {
       throw new Error(`expected a readable file (${errno(cause)})`, { cause });
     });
     return Producers.parse(text);

@@ -7,7 +7,7 @@ import { createPublicKey, hash } from 'node:crypto';
 import * as jose from 'jose';
 import { audienceMissing, unauthenticated, type ClientIdentity, type Verdict } from './producer-identity.ts';
 import { messageOf } from '../process/message-of.ts';
-import { readOperatorFile, strictJson, textOf } from '../process/operator-file.ts';
+import { JSON_BYTES_MAX, readOperatorFile, strictJson, textOf } from '../process/operator-file.ts';
 import { isSameProducer } from '../process/producer-name.ts';
 import { EXIT, StartFailure } from '../process/program.ts';
 
@@ -217,7 +217,7 @@ function isUsable(key: jose.JWK): boolean {
 /** Reads the keys in a JWKS file. Rejects with a StartFailure. */
 export async function tokenKeys(path: string): Promise<TokenKeys> {
   try {
-    const set = keysIn(textOf(await readOperatorFile(path)));
+    const set = keysIn(textOf(await readOperatorFile(path, JSON_BYTES_MAX)));
     if (set.keys.filter(isUsable).length === 0) throw new Error('none of its keys can verify a token');
     return jose.createLocalJWKSet(set);
   } catch (cause) {

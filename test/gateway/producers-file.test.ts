@@ -1,6 +1,9 @@
 import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { Producers } from '../../lib/gateway/producers-file.ts';
+import { temporaryFolder } from '../support/scope.ts';
 
 const file = (producers: object): Producers => Producers.parse(JSON.stringify({ producers }));
 
@@ -84,6 +87,12 @@ describe('the producers file', () => {
       file({ p: { types } }).rulesFor('p').allowsType(type);
     for (const [pattern, type, allowed] of cases) assert.equal(allows([pattern], type), allowed, `${pattern} ${type}`);
     assert.deepEqual([allows([], 'x'), allows(['x', 'y.*'], 'y.z')], [false, true]);
+  });
+
+  it('is refused if it has more than 8 MiB', async () => {
+    const path = join(temporaryFolder(), 'producers.json');
+    writeFileSync(path, '{"producers":{}}'.padEnd(2 ** 23 + 1));
+    await assert.rejects(Producers.read(path), /readable file \(8388609 bytes, more than the limit of 8388608\)/);
   });
 
   it('is refused with every problem and its place', () => {
