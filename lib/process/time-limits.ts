@@ -6,7 +6,7 @@
 import type { Clock, Timer } from './clock.ts';
 
 export interface TimeLimit {
-  readonly dueMs: number;
+  dueMs: number;
   readonly late: () => void;
 }
 
@@ -32,8 +32,13 @@ export class TimeLimits {
     return limit;
   }
 
-  remove(limit: TimeLimit | undefined): void {
-    const at = limit === undefined ? -1 : this.#limits.indexOf(limit);
+  /** Lets `limit` be due after `ms` from now, which must not be earlier than before. */
+  restart(limit: TimeLimit, ms: number): void {
+    limit.dueMs = this.#clock.ms() + ms;
+  }
+
+  remove(limit: TimeLimit): void {
+    const at = this.#limits.indexOf(limit);
     if (at !== -1) this.#limits.splice(at, 1);
   }
 

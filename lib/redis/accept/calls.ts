@@ -15,7 +15,7 @@ export interface Call {
   /** When the client wrote the call; before that, when its first submission arrived. */
   sinceMs: number;
   /** For the reply; before the call is written, for its writing. */
-  limit: TimeLimit | undefined;
+  readonly limit: TimeLimit;
   settled: boolean;
 }
 

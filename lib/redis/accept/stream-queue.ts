@@ -146,9 +146,10 @@ export class StreamQueue implements Queue {
   }
 
   #send(sender: Server, first: Submission): void {
-    const call: Call = { submissions: [first], bytes: first.body.length, sinceMs: 0, limit: undefined, settled: false };
+    const limit = this.#limits.add(this.#timeoutMs, () => this.#late(call));
+    const sinceMs = this.#clock.ms();
+    const call: Call = { submissions: [first], bytes: first.body.length, sinceMs, limit, settled: false };
     this.#pending = call;
-    this.#startTime(call);
     ACCEPT.runLate(sender, this.#options.part.stream, () => this.#argumentsOf(call)).then(
       (reply) => this.#answered(call, reply),
       (cause: unknown) => this.#refused(call, cause),
@@ -158,15 +159,10 @@ export class StreamQueue implements Queue {
   /** Called when the client writes the call. No submission joins it from now on. */
   #argumentsOf(call: Call): (readonly Argument[])[] {
     if (this.#pending === call) this.#pending = undefined;
-    this.#startTime(call);
+    call.sinceMs = this.#clock.ms();
+    this.#limits.restart(call.limit, this.#timeoutMs);
     const { submissions } = call;
     return [[this.#retention, packEvents(this.#identity.index, submissions)], submissions.map(({ body }) => body)];
-  }
-
-  #startTime(call: Call): void {
-    call.sinceMs = this.#clock.ms();
-    this.#limits.remove(call.limit);
-    if (!call.settled) call.limit = this.#limits.add(this.#timeoutMs, () => this.#late(call));
   }
 
   #late(call: Call): void {
