@@ -33,7 +33,7 @@ export const countText = (count: number): string => count.toLocaleString('en-US'
 export const counted = (count: number, one: string, many = `${one}s`): string =>
   `${countText(count)} ${count === 1 ? one : many}`;
 
-/** Formats a time as in RFC 3339, in UTC with milliseconds. Entries and rows of others may have times without a date. */
+/** Formats a time as in RFC 3339, in UTC with milliseconds. Entries of other programs may have times without a date. */
 export function timeText(ms: number): string {
   const date = new Date(Math.min(ms, TIME_MS_MAX));
   return Number.isNaN(date.valueOf()) ? 'no valid time' : date.toISOString();

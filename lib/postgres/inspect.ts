@@ -23,8 +23,8 @@ const RIGHTS: Readonly<Record<Role, readonly (readonly [table: string, right: st
 };
 
 /**
- * Returns false if there are no tables yet. Rejects with a WarehouseMisconfigured that names the missing rights, or with
- * the connection's failure.
+ * Returns false if there are no tables yet. Rejects with a WarehouseMisconfigured that names the missing rights, or
+ * with the connection's failure.
  */
 export async function inspectPostgres(uri: string, role: Role): Promise<boolean> {
   const pool = openSessions({ uri, connectionsMax: 2, connectTimeoutMs: 3_000, callTimeoutMs: 5_000 });

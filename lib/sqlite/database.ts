@@ -153,7 +153,7 @@ export class Database {
   #keepLog(database: DatabaseSync, known: readonly string[]): void {
     const logs = this.#logs;
     if (logs.every((one, at) => one === known[at])) return;
-    // The rows in the log are saved, unless another program has begun a new log or index, which the old one does not fit.
+    // The rows in the log are saved, unless another program has begun a new log or index.
     const isOurs = logs.every((one, at) => one === GONE || one === known[at]);
     if (isOurs && !this.#readOnly) database.exec('PRAGMA wal_checkpoint(PASSIVE)');
     this.close();
