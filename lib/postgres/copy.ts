@@ -12,17 +12,14 @@ import type { TimeLimits } from '../process/time-limits.ts';
 import { timestamp } from './binary-array.ts';
 import { READ_TIMEOUT } from './sessions.ts';
 
-// Fact: COPY does not need the primary key, without which an event that is delivered again would get a second row.
-// Choice: the plan of an INSERT, in the same transaction, fails without it.
-const COPY = `EXPLAIN INSERT INTO events (id) VALUES ('') ON CONFLICT (id) DO NOTHING;
-  COPY events (id, type, producer, accepted_at, landed_at, body, traceparent) FROM STDIN (FORMAT binary)`;
+const COPY = 'COPY events (id, type, producer, accepted_at, landed_at, body, traceparent) FROM STDIN (FORMAT binary)';
 const COLUMNS = 7;
 const SIGNATURE = Buffer.from('PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0', 'latin1');
 const TRAILER = -1;
-/** The statements, as the message Query. */
+/** The statement, as the message Query. */
 const QUERY = Buffer.from(`Q....${COPY}\0`);
 QUERY.writeInt32BE(QUERY.length - 1, 1);
-/** Bytes around the rows: the statements, the header of CopyData, the signature, the trailer and CopyDone. */
+/** Bytes around the rows: the statement, the header of CopyData, the signature, the trailer and CopyDone. */
 const FRAME_BYTES = QUERY.length + 1 + 4 + SIGNATURE.length + 2 + 1 + 4;
 const NULL = -1;
 const TIMESTAMP_BYTES = 8;
@@ -76,13 +73,9 @@ class CopyIn implements pg.Submittable {
     connection.stream.write(this.#messages);
   }
 
-  handleRowDescription(): void {}
-
-  handleDataRow(): void {}
-
   handleCopyInResponse(): void {}
 
-  /** The last `text` is `COPY <number of rows>`. */
+  /** `text` is `COPY <number of rows>`. */
   handleCommandComplete({ text }: { readonly text: string }): void {
     this.#rows = Number(text.split(' ')[1]);
   }

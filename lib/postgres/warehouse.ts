@@ -33,6 +33,9 @@ const QUARANTINE = `
   WHERE (SELECT count(*) FROM replaced) >= 0
   ON CONFLICT (entry) DO NOTHING`;
 
+/** COPY does not need the primary key, without which an event that is delivered again would get a second row. */
+const KEYED = `EXPLAIN INSERT INTO events (id) VALUES ('') ON CONFLICT (id) DO NOTHING`;
+
 const RELEASE = 'DELETE FROM events_quarantine WHERE entry = ANY ($1::text[])';
 
 export function createPostgresWarehouse(options: PostgresWarehouseOptions): Warehouse {
@@ -76,12 +79,16 @@ async function release(pool: pg.Pool, system: ClockAndRandom, rows: readonly str
 
 async function prepare(pool: pg.Pool, options: PostgresWarehouseOptions): Promise<string | undefined> {
   await assertOwnSessions(pool);
-  return inSession(pool, (client) => migrate(client, options, options.steps));
+  return inSession(pool, async (client) => {
+    const reason = await migrate(client, options, options.steps);
+    if (reason === undefined) await client.query(KEYED);
+    return reason;
+  });
 }
 
 /**
- * Rejects if the table is missing, or locked, or may not be read. Ends a session that is read-only: it stays so after
- * the default of the database has changed back.
+ * Rejects if the table or its primary key is missing, or if the table is locked or may not be read. Ends a session that
+ * is read-only: it stays so after the default of the database has changed back.
  */
 const probe = (pool: pg.Pool, readOnly: boolean): Promise<void> =>
   inSession(pool, async (client) => {
@@ -90,7 +97,9 @@ const probe = (pool: pg.Pool, readOnly: boolean): Promise<void> =>
         (SELECT count(*) FROM events WHERE false)`,
     );
     if (rows[0]?.encoding !== 'UTF8') throw wrongEncoding(rows[0]?.encoding);
-    if (!readOnly && rows[0].read_only !== 'off') throw new Error('the warehouse is read-only');
+    if (readOnly) return;
+    if (rows[0].read_only !== 'off') throw new Error('the warehouse is read-only');
+    await client.query(KEYED);
   });
 
 const quarantineArrays = (entries: readonly QuarantinedEntry[]): Buffer[] => [

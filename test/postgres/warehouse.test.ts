@@ -96,15 +96,13 @@ describePruning('PostgreSQL', async () => {
 });
 
 describe('the PostgreSQL warehouse', () => {
-  it('lands nothing while its table or the primary key is missing, and names the reason', async (t) => {
+  it('is refused while its table or the primary key is missing, with the reason', async (t) => {
     const { uri, warehouse } = await postgres.prepared(t);
     await warehouse.land([event('a')]);
     await postgres.server.query(uri, 'ALTER TABLE events DROP CONSTRAINT events_pkey');
     const refused = /: a table lacks its primary key, which prevents a second row: .*\(SQLSTATE 42P10\)$/;
-    await assert.rejects(
-      warehouse.land([event('a'), event('b')]),
-      (cause) => cause instanceof WarehouseMisconfigured && refused.test(cause.message),
-    );
+    for (const fail of [() => warehouse.prepare(), () => warehouse.probe()])
+      await assert.rejects(fail(), (cause) => cause instanceof WarehouseMisconfigured && refused.test(cause.message));
     await postgres.server.query(uri, 'ALTER TABLE events ADD PRIMARY KEY (id); ALTER TABLE events RENAME TO elsewhere');
     const isMissing =
       /: a table is missing; in an empty database, the first consumer creates all: .*\(SQLSTATE 42P01\)$/;
