@@ -52,7 +52,7 @@ function checkKind(status: Stats, bytesMax: number): void {
   if (status.size > bytesMax) throw unreadable(`${status.size} bytes, more than the limit of ${bytesMax}`);
 }
 
-/** Waits until somebody has written to the pipe and everybody has closed it. */
+/** Reads the pipe until its writers have closed it, for a limited time. */
 function readPipe(file: number): Buffer {
   const bytes = Buffer.alloc(PIPE_BYTES_MAX);
   let length = 0;
@@ -65,7 +65,7 @@ function readPipe(file: number): Buffer {
     polls += 1;
     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, PIPE_POLL_MS);
   }
-  throw unreadable('a pipe that nobody writes and closes');
+  throw unreadable('a pipe that no process wrote and closed in time');
 }
 
 /** Returns the number of bytes, or `undefined` if a writer has the pipe open and it is empty. */

@@ -184,7 +184,7 @@ describe('--check', () => {
     execFileSync('mkfifo', [pipe]);
     const cases: readonly (readonly [Env, number, RegExp])[] = [
       [{ INGEST_QUEUE_URI: 'u:hunter2@queue' }, 2, /INGEST_QUEUE_URI/],
-      [{ INGEST_WAREHOUSE_URI_FILE: pipe }, 2, /INGEST_WAREHOUSE_URI_FILE=.*pipe that nobody writes/],
+      [{ INGEST_WAREHOUSE_URI_FILE: pipe }, 2, /INGEST_WAREHOUSE_URI_FILE=.*pipe that no process wrote/],
       [{ INGEST_WAREHOUSE_URI: `sqlite:${pipe}` }, 5, /INGEST_WAREHOUSE_URI=.*expected a regular file/],
       [{ INGEST_WAREHOUSE_URI: `postgres://h/d?sslcert=${pipe}` }, 2, /expected sslcert to name a regular file/],
       [{ INGEST_PRODUCERS_FILE: pipe }, 2, /INGEST_PRODUCERS_FILE=.*not a regular file/],
