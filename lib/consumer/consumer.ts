@@ -175,7 +175,8 @@ export class Consumer {
   async #read(max: number): Promise<boolean> {
     const { reader, schemas } = this.#options;
     const waitMs = this.#intake.backlog ? 0 : READ_WAIT_MS;
-    const deliveries = (await this.#step('queue', () => reader.read(max, CLAIM_IDLE_MS, waitMs))) ?? [];
+    const read = () => reader.read(this.#intake.readMax(max), CLAIM_IDLE_MS, waitMs);
+    const deliveries = (await this.#step('queue', read)) ?? [];
     const entered = classify(deliveries);
     if (schemas === undefined) this.#intake.add(entered, max);
     else this.#check(entered, max, schemas);

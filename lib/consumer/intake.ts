@@ -72,9 +72,14 @@ export class Intake {
     return this.#backlog;
   }
 
-  /** Makes the next reads small, because a large read may have failed. They double while they are full. */
+  /** Makes reads small, because a large one may have failed. They double while they are full. */
   slow(): void {
     this.#readEntries = 1;
+  }
+
+  /** Returns how many entries a read that reserved `reserved` may return now. */
+  readMax(reserved: number): number {
+    return Math.min(reserved, this.#readEntries);
   }
 
   /** Lets `take` return the waiting entries, because the next read may take a long time. */

@@ -137,6 +137,14 @@ describe('a consumer with several batches under way', () => {
     assert.equal(infos.filter((message) => message === 'the warehouse is back').length, errors.length);
   });
 
+  it('lands long events from a server that breaks connections with long replies', async (t) => {
+    await redis.command('CONFIG', 'SET', 'client-output-buffer-limit', 'normal 200kb 0 0');
+    t.after(() => redis.command('CONFIG', 'SET', 'client-output-buffer-limit', 'normal 0 0 0'));
+    await put(idsOf(9).map((id) => event(id, 'x'.repeat(90_000))));
+    await run(t);
+    await eventually('all has landed', async () => (await store.count()) === 9);
+  });
+
   it('acknowledges no entry before its batch is committed', async (t) => {
     const ids = idsOf(600);
     await put(ids.map((id) => event(id)));
