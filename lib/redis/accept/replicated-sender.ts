@@ -19,43 +19,28 @@ export const CONNECTIONS = 4;
 /** WAIT may use this share of a call's timeout. */
 const WAIT_SHARE = 0.6;
 
-export class ReplicatedSender implements Server {
-  readonly #replicas: number;
-  readonly #connections: readonly RedisConnection[];
-  readonly #waitMs: number;
-  readonly #wait: readonly string[];
-  readonly #mark: readonly string[];
-  #turn = 0;
-
-  constructor(replicas: number, connections: readonly RedisConnection[], stream: string, timeoutMs: number) {
-    this.#replicas = replicas;
-    this.#connections = connections;
-    this.#waitMs = Math.max(1, Math.floor(WAIT_SHARE * timeoutMs));
-    this.#wait = ['WAIT', String(replicas), String(this.#waitMs)];
-    this.#mark = ['SET', keyOf(stream, 'waited'), ''];
-  }
-
-  open(): void {
-    for (const connection of this.#connections) connection.open();
-  }
-
-  async send(command: Command): Promise<RedisValue> {
-    const ready = this.#connections.filter((one) => one.ready);
-    this.#turn += 1;
-    const connection = ready[this.#turn % ready.length];
-    if (connection === undefined) throw new Error(`not connected to the queue (${this.#connections[0]?.lastError})`);
-    const [reply, , count] = await Promise.all([command, this.#mark, this.#wait].map((one) => connection.send(one)));
-    if (Number(count) >= this.#replicas) return reply ?? null;
+export function replicatedSender(
+  replicas: number,
+  connections: readonly RedisConnection[],
+  stream: string,
+  timeoutMs: number,
+): Server {
+  const waitMs = Math.max(1, Math.floor(WAIT_SHARE * timeoutMs));
+  const afterwards: readonly Command[] = [
+    ['SET', keyOf(stream, 'waited'), ''],
+    ['WAIT', String(replicas), String(waitMs)],
+  ];
+  let turn = 0;
+  const send = async (command: Command): Promise<RedisValue> => {
+    const ready = connections.filter((one) => one.ready);
+    turn += 1;
+    const connection = ready[turn % ready.length];
+    if (connection === undefined) throw new Error(`not connected to the queue (${connections[0]?.lastError})`);
+    const [reply, , count] = await Promise.all([command, ...afterwards].map((one) => connection.send(one)));
+    if (Number(count) >= replicas) return reply ?? null;
     // The event is on the master, but a failover may lose it.
-    const [fault] = replicationFaults(await serverInfo(connection), this.#replicas);
-    throw new Error(fault ?? `${String(count)} of ${this.#replicas} replicas acknowledged within ${this.#waitMs} ms`);
-  }
-
-  restart(reason: string): void {
-    for (const connection of this.#connections) connection.restart(reason);
-  }
-
-  close(): void {
-    for (const connection of this.#connections) connection.close();
-  }
+    const [fault] = replicationFaults(await serverInfo(connection), replicas);
+    throw new Error(fault ?? `${String(count)} of ${replicas} replicas acknowledged within ${waitMs} ms`);
+  };
+  return { send };
 }

@@ -31,11 +31,11 @@ import type { QueuePartition } from '../stream/queue-partitions.ts';
 import { assertRights } from '../stream/rights.ts';
 import { StreamTrimmer } from '../stream/stream-trimmer.ts';
 import { withTimeout } from '../wire/deadline.ts';
-import { NoAnswer, type QueueRefusal, RedisError } from '../wire/errors.ts';
+import { NoAnswer, type QueueRefusal, refusedAs } from '../wire/errors.ts';
 import type { Argument, RedisValue, Server } from '../wire/values.ts';
 import { join, packEvents, settleAll, type Call } from './calls.ts';
 import { PROBE_INTERVAL_MS, PROBE_TIMEOUT_MS, QueueProbe } from './queue-probe.ts';
-import { ReplicatedSender } from './replicated-sender.ts';
+import { replicatedSender } from './replicated-sender.ts';
 
 /** Indexed by the digits of accept.lua's reply. */
 const OUTCOMES: readonly Outcome[] = ['accepted', 'duplicate', 'conflict', 'differing'];
@@ -77,7 +77,7 @@ export class StreamQueue implements Queue {
   readonly #retention: string;
   readonly #identity: KnownIdentity;
   readonly #durability: DurabilityCheck;
-  readonly #replicated: ReplicatedSender | undefined;
+  readonly #replicated: Server | undefined;
   readonly #trimmer: StreamTrimmer | undefined;
   readonly #probe: QueueProbe;
   readonly #supervision: Timer;
@@ -101,9 +101,9 @@ export class StreamQueue implements Queue {
     this.#identity = new KnownIdentity(stream, clock, part.identify);
     this.#durability = new DurabilityCheck(durability.level, durability.replicas, log);
     if (durability.replicas > 0) {
-      this.#replicated = new ReplicatedSender(durability.replicas, durability.connections, stream, this.#timeoutMs);
-      // Opens in parallel with the queue's own connection, because startup has five seconds for all of them.
-      this.#replicated.open();
+      this.#replicated = replicatedSender(durability.replicas, durability.connections, stream, this.#timeoutMs);
+      // They open in parallel with the queue's own connection, because startup has five seconds for all of them.
+      for (const one of durability.connections) one.open();
     }
     if (makes) {
       const server = connection;
@@ -234,15 +234,18 @@ export class StreamQueue implements Queue {
     this.#supervision.close();
     this.#identity.stop();
     this.#trimmer?.stop();
-    this.#replicated?.close();
-    this.#connection.close();
+    for (const one of this.#connections) one.close();
     return Promise.resolve();
+  }
+
+  get #connections(): readonly RedisConnection[] {
+    return [this.#connection, ...this.#options.durability.connections];
   }
 
   #supervise(): void {
     const sinceMs = this.#stalledSinceMs;
     if (sinceMs !== undefined && this.#clock.ms() - sinceMs > STALL_MAX_MS)
-      for (const connection of [this.#connection, this.#replicated]) connection?.restart('the server does not answer');
+      for (const one of this.#connections) one.restart('the server does not answer');
     void this.#probe.ask();
   }
 
@@ -273,7 +276,5 @@ export class StreamQueue implements Queue {
 
 /** Notes how many replicas a gateway needs. A server that refuses writes keeps its last note. */
 async function noteReplicas(server: Server, stream: string, replicas: number): Promise<void> {
-  await server.send(['HSET', keyOf(stream, 'looked'), 'required', String(replicas)]).catch((cause: unknown) => {
-    if (!(cause instanceof RedisError)) throw cause;
-  });
+  await server.send(['HSET', keyOf(stream, 'looked'), 'required', String(replicas)]).catch(refusedAs(null));
 }

@@ -7,7 +7,7 @@ import { xinfo } from '../stream/group.ts';
 import { ACCEPT } from '../stream/entry.ts';
 import { GROUP, keyOf } from '../stream/layout.ts';
 import { otherTypes } from '../stream/rights.ts';
-import { RedisError } from '../wire/errors.ts';
+import { RedisError, refusedAs } from '../wire/errors.ts';
 import { Script } from '../wire/script.ts';
 import { fieldsOf, type RedisValue, type Server } from '../wire/values.ts';
 
@@ -18,7 +18,7 @@ export async function streamStatus(server: Server, stream: string): Promise<Stre
   const [events, replicas, memoryBytes, lag, unavailable] = await Promise.all([
     server.send(['XLEN', stream]),
     replicasOf(server, stream),
-    memoryOf(server, stream),
+    memoryOf(server, stream).catch(refusedAs(undefined)),
     LAG.run(server, stream, [GROUP]),
     refusalOf(server, stream, info),
   ]);
@@ -85,17 +85,12 @@ async function replicasOf(server: Server, stream: string): Promise<readonly Repl
   return [...replicas.keys()].toSorted().flatMap((name) => replicas.get(name) ?? []);
 }
 
-async function memoryOf(server: Server, stream: string): Promise<number | undefined> {
+async function memoryOf(server: Server, stream: string): Promise<number> {
   const ids = keyOf(stream, 'ids');
-  try {
-    const starts = String((await server.send(['GET', ids])) ?? '').split(' ');
-    const keys = [stream, ...starts.filter((start) => start !== '').map((start) => `${ids}:${start}`)];
-    const sizes = await Promise.all(keys.map((key) => server.send(['MEMORY', 'USAGE', key])));
-    return sizes.reduce<number>((sum, size) => sum + Number(size ?? 0), 0);
-  } catch (cause) {
-    if (cause instanceof RedisError) return undefined;
-    throw cause;
-  }
+  const starts = String((await server.send(['GET', ids])) ?? '').split(' ');
+  const keys = [stream, ...starts.filter((start) => start !== '').map((start) => `${ids}:${start}`)];
+  const sizes = await Promise.all(keys.map((key) => server.send(['MEMORY', 'USAGE', key])));
+  return sizes.reduce<number>((sum, size) => sum + Number(size ?? 0), 0);
 }
 
 /** Returns why gateways add no events, in the words of their probe, or `undefined`. */

@@ -3,7 +3,7 @@ import { GroupVanished } from '../../ingest/queue.ts';
 import type { Clock } from '../../process/clock.ts';
 import { TimeLimits } from '../../process/time-limits.ts';
 import type { RedisConnection } from '../server/connection.ts';
-import { isNoGroup, NoAnswer } from '../wire/errors.ts';
+import { hasCode, NoAnswer } from '../wire/errors.ts';
 
 const ANSWER_TIMEOUT_MS = 3_000;
 
@@ -38,7 +38,7 @@ export class Replies {
         (cause: Error) => {
           this.#limits.remove(limit);
           this.#onRefused(cause);
-          reject(isNoGroup(cause) ? new GroupVanished('the stream or its group is gone', { cause }) : cause);
+          reject(hasCode(cause, 'NOGROUP') ? new GroupVanished('the stream or its group is gone', { cause }) : cause);
         },
       );
     });

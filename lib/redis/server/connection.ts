@@ -11,14 +11,16 @@ import type { Clock, Timer } from '../../process/clock.ts';
 import type { Log } from '../../process/log.ts';
 import { messageOf } from '../../process/message-of.ts';
 import { INSPECT_TIMEOUT_MS, withTimeout } from '../wire/deadline.ts';
-import { causeOf, isForbidden, QueueRefusal, type RedisError, isPasswordRefused } from '../wire/errors.ts';
+import { causeOf, hasCode, isForbidden, QueueRefusal, type RedisError, isPasswordRefused } from '../wire/errors.ts';
 import { type Client, type ClientUser, RedisClient } from '../wire/redis-client.ts';
 import type { Command, RedisBytes, RedisValue, Sender, Server } from '../wire/values.ts';
-import { assertMaster, isMoved, isNotMaster, isRefusing } from './facts.ts';
+import { assertMaster, isNotMaster } from './facts.ts';
 
 const REOPEN_INTERVAL_MS = 1_000;
 /** The interval if connections break or cannot be established, because a server that restarts is back soon. */
 const BROKEN_INTERVAL_MS = 500;
+/** Errors of a master that accepts no writes for now. */
+const REFUSES_WRITES = ['NOREPLICAS', 'MISCONF', 'OOM', 'BUSY'];
 
 export interface MasterLookup {
   /** Returns the current master's URI. Called before each connection; `cause` is the reply that ended the last one. */
@@ -159,8 +161,8 @@ export class RedisConnection {
   }
 
   #failed(cause: unknown): void {
-    if (isMoved(cause)) this.#lastRefusal = cause;
-    this.restart(messageOf(cause), isNotMaster(cause) || isRefusing(cause));
+    if (hasCode(cause, 'MOVED')) this.#lastRefusal = cause;
+    this.restart(messageOf(cause), isNotMaster(cause) || hasCode(cause, ...REFUSES_WRITES));
     if (cause instanceof QueueRefusal) this.#listener.onRefused?.(cause);
   }
 
@@ -182,7 +184,7 @@ export class RedisConnection {
     this.#client = client;
     this.#refused = (cause: unknown): never => {
       const error = causeOf(cause);
-      if (client === this.#client && (isNotMaster(error) || (this.ready && isMoved(error)))) {
+      if (client === this.#client && (isNotMaster(error) || (this.ready && hasCode(error, 'MOVED')))) {
         this.#lastRefusal = error;
         this.restart(error.message, true);
       }

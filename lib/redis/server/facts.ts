@@ -1,5 +1,5 @@
 // Facts that a Redis server reports about itself: its role, version and history.
-import { RedisError } from '../wire/errors.ts';
+import { hasCode, RedisError, refusedAs } from '../wire/errors.ts';
 import { fieldsOf, type RedisValue, type Server } from '../wire/values.ts';
 
 /** The fields of INFO. */
@@ -7,10 +7,7 @@ export type ServerInfo = ReadonlyMap<string, string>;
 
 /** Returns no fields if the server refuses the command, as managed servers do. */
 export async function serverInfo(server: Server): Promise<ServerInfo> {
-  const text = await server.send(['INFO']).catch((cause: unknown) => {
-    if (cause instanceof RedisError && cause.code !== 'LOADING') return '';
-    throw cause;
-  });
+  const text = await server.send(['INFO']).catch(refusedAs('', ({ code }) => code !== 'LOADING'));
   const fields = new Map<string, string>();
   for (const line of String(text).split('\r\n')) {
     const at = line.indexOf(':');
@@ -28,23 +25,12 @@ export function serverName(info: ServerInfo): string {
   return valkey === undefined ? `Redis ${info.get('redis_version') ?? 'of an unknown version'}` : `Valkey ${valkey}`;
 }
 
-const hasCode = (cause: unknown, ...codes: readonly string[]): cause is RedisError =>
-  cause instanceof RedisError && codes.includes(cause.code);
-
 /** True for an error of a replica or of a server that is loading its data. */
 export const isNotMaster = (cause: unknown): cause is RedisError => hasCode(cause, 'READONLY', 'MASTERDOWN', 'LOADING');
 
-export const isMoved = (cause: unknown): cause is RedisError => hasCode(cause, 'MOVED');
-
-/** True for an error of a master that accepts no writes for now. */
-export const isRefusing = (cause: unknown): boolean => hasCode(cause, 'NOREPLICAS', 'MISCONF', 'OOM', 'BUSY');
-
 /** Returns the reply to HELLO, which every user may send. Rejects if the server is not a master. */
 export async function serverHello(server: Server): Promise<ReadonlyMap<string, RedisValue>> {
-  const hello = await server.send(['HELLO']).catch((cause: unknown) => {
-    if (cause instanceof RedisError && !isNotMaster(cause)) return [];
-    throw cause;
-  });
+  const hello = await server.send(['HELLO']).catch(refusedAs([], (error) => !isNotMaster(error)));
   return Array.isArray(hello) ? fieldsOf(hello) : new Map();
 }
 

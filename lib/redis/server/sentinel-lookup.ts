@@ -11,7 +11,7 @@ import { askOnce, shared } from './ask-once.ts';
 import type { MasterLookup } from './connection.ts';
 import type { Server } from '../wire/values.ts';
 import { hostAndPort, type ClusterAddress } from './cluster-map.ts';
-import { RedisError } from '../wire/errors.ts';
+import { hasCode, RedisError } from '../wire/errors.ts';
 
 const WATCH_MS = 500;
 /** Time limit for one sentinel. It is long, because it matters only if the others disagree. */
@@ -31,7 +31,7 @@ async function masterByMost({ hosts, masterName, uriOf }: ClusterAddress, system
   };
   const ask = (host: string): Promise<string> =>
     askOnce(system, uriOf(host, true), master, ANSWER_TIMEOUT_MS).catch((cause: unknown) => {
-      if (!(cause instanceof RedisError && cause.code === 'NOAUTH')) throw cause;
+      if (!hasCode(cause, 'NOAUTH')) throw cause;
       return askOnce(system, uriOf(host).replace(/\/\d+$/, ''), master, ANSWER_TIMEOUT_MS);
     });
   const votes = new Map<string, number>();

@@ -1,6 +1,6 @@
 // The consumer group of a stream. The first program creates it at the beginning of the stream. If the group was
 // destroyed by hand, the consumer or the next connection creates it again.
-import { isNoGroup, RedisError } from '../wire/errors.ts';
+import { type RedisError, refusedAs } from '../wire/errors.ts';
 import { Script } from '../wire/script.ts';
 import { fieldsOf, type RedisValue, type Server } from '../wire/values.ts';
 import { GROUP } from './layout.ts';
@@ -22,9 +22,7 @@ export async function ensureGroup(server: Server, stream: string): Promise<boole
 
 /** Returns the reply of XINFO; empty if there is no such stream or group. */
 export async function xinfo(server: Server, ...args: readonly string[]): Promise<readonly RedisValue[]> {
-  const found = await server.send(['XINFO', ...args]).catch((cause: unknown) => {
-    if (isNoGroup(cause) || (cause instanceof RedisError && cause.message.includes('no such key'))) return [];
-    throw cause;
-  });
+  const isMissing = ({ code, message }: RedisError): boolean => code === 'NOGROUP' || message.includes('no such key');
+  const found = await server.send(['XINFO', ...args]).catch(refusedAs([], isMissing));
   return found as readonly RedisValue[];
 }

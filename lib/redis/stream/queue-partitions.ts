@@ -7,7 +7,7 @@ import { queueAddress } from '../../process/queue-uri.ts';
 import { askOnce, shared } from '../server/ask-once.ts';
 import type { Server } from '../wire/values.ts';
 import { ClusterMap } from '../server/cluster-map.ts';
-import { QueueRefusal, RedisError, SettingRefused } from '../wire/errors.ts';
+import { QueueRefusal, refusedAs, SettingRefused } from '../wire/errors.ts';
 import type { MasterLookup } from '../server/connection.ts';
 import { queueIdentity, type Identify, type IdentityOptions, type QueueIdentity } from './identity.ts';
 import { sentinelLookup } from '../server/sentinel-lookup.ts';
@@ -80,12 +80,10 @@ function dispatcherIdentity(
  * streams, and look up each id on the wrong queue.
  */
 async function isUnknown(server: Server, stream: string, other: string): Promise<boolean> {
+  // A user without rights to the other stream cannot use it by mistake.
+  const forbidden = refusedAs(0, ({ code }) => code === 'NOPERM');
   const has = async (name: string): Promise<boolean> =>
-    (await server.send(['EXISTS', keyOf(name, 'queue')]).catch((cause: unknown) => {
-      // A user without rights to the other stream cannot use it by mistake.
-      if (cause instanceof RedisError && cause.code === 'NOPERM') return 0;
-      throw cause;
-    })) === 1;
+    (await server.send(['EXISTS', keyOf(name, 'queue')]).catch(forbidden)) === 1;
   if (await has(stream)) return false;
   if (await has(other))
     throw new SettingRefused(

@@ -15,12 +15,21 @@ export class RedisError extends Error {
   }
 }
 
-export const isNoGroup = (cause: unknown): boolean => cause instanceof RedisError && cause.code === 'NOGROUP';
+export const hasCode = (cause: unknown, ...codes: readonly string[]): cause is RedisError =>
+  cause instanceof RedisError && codes.includes(cause.code);
+
+/** Returns a handler of rejections that replaces an error reply with `value`. Other causes are thrown. */
+export const refusedAs =
+  <T>(value: T, isExpected = (_: RedisError): boolean => true) =>
+  (cause: unknown): T => {
+    if (cause instanceof RedisError && isExpected(cause)) return value;
+    throw cause;
+  };
 
 /** True if the user may not run a command, also one of a script, or if a key has another type. */
 export const isForbidden = (cause: unknown): cause is RedisError =>
-  cause instanceof RedisError &&
-  (['NOPERM', 'WRONGTYPE'].includes(cause.code) || /^ERR (The user executing|ACL failure in) /.test(cause.message));
+  hasCode(cause, 'NOPERM', 'WRONGTYPE') ||
+  (hasCode(cause, 'ERR') && /^ERR (The user executing|ACL failure in) /.test(cause.message));
 
 /** No reply arrived in time, so the command may have been run. */
 export class NoAnswer extends Error {

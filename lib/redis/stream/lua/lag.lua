@@ -10,10 +10,7 @@ local unread, next, pending, held = group_place(KEYS[1], ARGV[1], redis.call('XL
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local since = tonumber(redis.call('HGET', '{' .. KEYS[1] .. '}:looked', 'since') or '')
-local oldest
-for _, name in pairs({ next or '', held or '' }) do
-  local entry = name ~= '' and redis.call('XRANGE', KEYS[1], name, name)[1]
-  local at = entry and accepted_at(name, entry[2], now, since)
-  if at and (not oldest or at < oldest) then oldest = at end
-end
-return { unread, pending, oldest and math.max(0, now - oldest) or 0 }
+local name = earlier(next, held)
+if not name then return { unread, pending, 0 } end
+local entry = redis.call('XRANGE', KEYS[1], name, name)[1] or { name, {} }
+return { unread, pending, math.max(0, now - accepted_at(name, entry[2], now, since)) }

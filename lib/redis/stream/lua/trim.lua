@@ -29,18 +29,6 @@ local stream, group, limit = KEYS[1], ARGV[3], tonumber(ARGV[4])
 local tag = '{' .. stream .. '}:'
 local ids, looked, replays = tag .. 'ids', tag .. 'looked', tag .. 'replays'
 
--- Compares the names of entries. A number means the first entry of that time.
-local function before(one, other)
-  local oneMs, oneNumber = match(one, '^(%d+)-?(%d*)$')
-  local otherMs, otherNumber = match(other, '^(%d+)-?(%d*)$')
-  if oneMs ~= otherMs then return tonumber(oneMs) < tonumber(otherMs) end
-  return (tonumber(oneNumber) or 0) < (tonumber(otherNumber) or 0)
-end
-local function earlier(one, other)
-  if not one or not other then return one or other end
-  return before(one, other) and one or other
-end
-
 local time = call('TIME')
 local server_now = time[1] * 1000 + math.floor(time[2] / 1000)
 local last = call('HGETALL', looked)
