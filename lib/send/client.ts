@@ -13,7 +13,7 @@ import type { Try } from './try.ts';
 export { NO_ANSWER } from './try.ts';
 export { SendingStopped, type Retry, type SendResult } from './sender.ts';
 
-/** The code of an event that was not sent because JSON.stringify cannot serialize it. */
+/** The code of an event that was not sent: JSON.stringify cannot serialize it, or its text has a lone surrogate. */
 export const UNSERIALIZABLE = 'UNSERIALIZABLE';
 
 /**
@@ -360,14 +360,15 @@ async function* itemsOf<T>(journal: Journal | undefined, events: Events<T>): Asy
   for await (const event of events) yield { event };
 }
 
-/** Returns the bytes to send, or the refusal of an object that cannot be serialized. */
+/** Returns the bytes to send, or the refusal of an event that cannot be serialized. */
 function bodyOf(event: EventInput): Buffer | Try {
-  if (typeof event === 'string') return Buffer.from(event);
   if (event instanceof Uint8Array) return Buffer.from(event); // A copy: the caller may use its buffer again.
   let error = 'JSON.stringify returned undefined';
   try {
-    const text = JSON.stringify(event) as string | undefined;
-    if (text !== undefined) return Buffer.from(text);
+    const text = typeof event === 'string' ? event : (JSON.stringify(event) as string | undefined);
+    // UTF-8 has no lone surrogates. A replacement would change the event, and could make one id of two.
+    if (text?.isWellFormed() === true) return Buffer.from(text);
+    if (text !== undefined) error = 'the text contains a lone surrogate';
   } catch (cause) {
     error = cause instanceof Error ? cause.message : String(cause);
   }

@@ -188,16 +188,24 @@ async function rewritten(path: string, lease: Lease, unsettled: ReadonlySet<numb
   }
 }
 
-/** Yields the rows of a journal. Ignores a last line that a crash truncated, because its event was not sent yet. */
+/**
+ * Yields the rows of a journal. Ignores a last line that a crash truncated, because its event was not sent yet. Throws
+ * for any other line, because the rewrite would destroy a file that is not a journal.
+ */
 async function* rows(path: string): AsyncGenerator<Row> {
-  let damaged = 0;
+  const refusal = (number: number): Error => new Error(`${path}: line ${number} is not a line of a journal`);
+  let truncated = 0;
   for await (const { number, bytes } of lines(createReadStream(path) as AsyncIterable<Buffer>)) {
-    if (damaged > 0) throw new Error(`${path}: line ${damaged} is not a line of a journal`);
+    if (truncated > 0) throw refusal(truncated);
     const row = rowOf(bytes);
-    if (row === undefined) damaged = number;
-    else yield row;
+    if (row !== undefined) yield row;
+    else if (BEGINNINGS.some((text) => text.startsWith(bytes.toString('latin1', 0, text.length)))) truncated = number;
+    else throw refusal(number);
   }
 }
+
+/** The beginnings of lines. After a crash of the machine, a file may end with zeros. */
+const BEGINNINGS = ['{"put":', '{"settled":', '\0'];
 
 function rowOf(line: Buffer): Row | undefined {
   const row: Row | undefined = objectIn(line);

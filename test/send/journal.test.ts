@@ -109,8 +109,15 @@ describe('a journal', () => {
 
   it('ignores a last line that a crash truncated, and refuses a file that is damaged elsewhere', async () => {
     const path = newPath();
-    fs.writeFileSync(path, '{"put":1,"body":"a"}\n{"put":2,"bo');
-    assert.deepEqual(await leftIn(path), ['a']);
+    for (const end of ['{"put":2,"bo', '{"p', '{"settled":', '\0\0']) {
+      fs.writeFileSync(path, `{"put":1,"body":"a"}\n${end}`);
+      assert.deepEqual(await leftIn(path), ['a'], end);
+    }
+    for (const text of ['a note', '{"id":"a","type":"t"}\n']) {
+      fs.writeFileSync(path, text);
+      await assert.rejects(Journal.open(path, SYSTEM), /line 1 is not a line of a journal/, text);
+      assert.equal(fs.readFileSync(path, 'utf8'), text);
+    }
     for (const line of ['{"put":2,"bo', 'null', '[]', '{"put":3}', '7']) {
       fs.writeFileSync(path, `{"put":1,"body":"a"}\n${line}\n{"put":4,"body":"b"}\n`);
       await assert.rejects(Journal.open(path, SYSTEM), /line 2 is not a line of a journal/, line);
