@@ -2,8 +2,7 @@
 // arrive. The server may refuse connections, or accept them without answering. As with TCP, the commands and answers
 // of a connection arrive whole and in order.
 import { RedisError } from '../../lib/redis/wire/errors.ts';
-import { CONNECT_TIMEOUT_MS } from '../../lib/redis/wire/deadline.ts';
-import type { Client, ClientUser } from '../../lib/redis/wire/redis-client.ts';
+import { CONNECT_TIMEOUT_MS, type Client, type ClientUser } from '../../lib/redis/wire/redis-client.ts';
 import type { Argument, Command, RedisBytes, RedisValue } from '../../lib/redis/wire/values.ts';
 import type { Timer } from '../../lib/process/clock.ts';
 import type { Marks } from './marks.ts';

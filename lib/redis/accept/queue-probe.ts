@@ -5,14 +5,12 @@ import type { QueueState } from '../../ingest/queue.ts';
 import type { Clock } from '../../process/clock.ts';
 import type { Log } from '../../process/log.ts';
 import { messageOf } from '../../process/message-of.ts';
-import type { RedisConnection } from '../server/connection.ts';
 
 export const PROBE_INTERVAL_MS = 500;
 export const PROBE_TIMEOUT_MS = 600;
 
 export class QueueProbe {
   readonly #call: () => Promise<void>;
-  readonly #connection: RedisConnection;
   readonly #clock: Clock;
   readonly #log: Log;
   #asking = false;
@@ -20,9 +18,8 @@ export class QueueProbe {
   #reason: string | undefined = 'not asked yet';
 
   /** `call` is a write that changes nothing, and fails if Redis is full or read-only. */
-  constructor(call: () => Promise<void>, connection: RedisConnection, clock: Clock, log: Log) {
+  constructor(call: () => Promise<void>, clock: Clock, log: Log) {
     this.#call = call;
-    this.#connection = connection;
     this.#clock = clock;
     this.#log = log;
   }
@@ -43,7 +40,7 @@ export class QueueProbe {
       this.#answeredMs = this.#clock.ms();
       this.says(undefined);
     } catch (cause) {
-      this.says(this.#connection.ready ? messageOf(cause) : this.#connection.lastError);
+      this.says(messageOf(cause));
     } finally {
       this.#asking = false;
     }

@@ -8,14 +8,7 @@
 // after its deadline. From then on, the server is considered stalled until it sends anything: the queue refuses events
 // immediately, so a frozen server leaves at most one timeout's worth of submissions in memory, and after STALL_MAX_MS
 // the connection is replaced.
-import {
-  type Outcome,
-  type Queue,
-  type QueueReport,
-  type QueueLookup,
-  type QueueState,
-  type Submission,
-} from '../../ingest/queue.ts';
+import type { Outcome, Queue, QueueLookup, QueueReport, QueueState, Submission } from '../../ingest/queue.ts';
 import type { Clock, Timer } from '../../process/clock.ts';
 import type { Log } from '../../process/log.ts';
 import { messageOf } from '../../process/message-of.ts';
@@ -110,7 +103,7 @@ export class StreamQueue implements Queue {
       this.#trimmer = new StreamTrimmer({ ...observer, stream, program: 'gateway', retentionMs, clock, server, log });
       this.#trimmer.start();
     }
-    this.#probe = new QueueProbe(() => this.#callEmpty(), connection, clock, log);
+    this.#probe = new QueueProbe(() => this.#callEmpty(), clock, log);
     this.#limits = new TimeLimits(clock);
     this.#supervision = clock.every(PROBE_INTERVAL_MS, () => this.#supervise());
     connection.tell({
@@ -130,7 +123,6 @@ export class StreamQueue implements Queue {
     });
   }
 
-  /** Connects, and keeps trying. */
   open(onRefused: (refusal: QueueRefusal) => void): void {
     this.#connection.tell({ onRefused });
     this.#connection.open();
@@ -258,7 +250,7 @@ export class StreamQueue implements Queue {
     } catch (cause) {
       if (cause instanceof NoAnswer) this.#stalledSinceMs ??= this.#clock.ms() - this.#probeTimeoutMs;
       this.#connection.recheck(cause);
-      throw cause;
+      throw this.#connection.ready ? cause : new Error(this.#connection.lastError);
     }
   }
 

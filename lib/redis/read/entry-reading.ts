@@ -4,7 +4,7 @@
 // Invariant: after a lost reply, this member reads its pending entries again before another member can claim them.
 import { REPLICA_LEASE_MS, type Delivery } from '../../ingest/queue.ts';
 import type { Clock } from '../../process/clock.ts';
-import { entriesOf, type ReadEntries } from '../stream/entry.ts';
+import type { ReadEntries } from '../stream/entry.ts';
 import { RedisError } from '../wire/errors.ts';
 import { Script } from '../wire/script.ts';
 import type { RedisBytes } from '../wire/values.ts';
@@ -19,8 +19,7 @@ interface EntryReadingOptions {
   readonly replies: Replies;
   readonly stream: string;
   readonly member: string;
-  readonly source: () => string;
-  readonly latestMs: () => number;
+  readonly parse: (reply: RedisBytes) => ReadEntries;
   /** The number of the server that this connection uses: see Delivery. */
   readonly servers: () => number;
 }
@@ -86,8 +85,8 @@ export class EntryReading {
       const [cursor, entries] = reply as readonly [Buffer, RedisBytes];
       const next = cursor.toString('latin1');
       this.#claimCursor = next === '0-0' ? '-' : next;
-      const { deliveries: claimed } = entriesOf(entries, this.#options.source(), this.#options.latestMs());
-      if (claimed.length > 0 || next === '0-0') return claimed;
+      const { deliveries } = this.#options.parse(entries);
+      if (deliveries.length > 0 || next === '0-0') return deliveries;
     }
   }
 
@@ -110,6 +109,6 @@ export class EntryReading {
     if (erased === 0) this.nothingErasedMs = clock.ms();
     // The reply is null, or an array with one stream: its name and its entries.
     const [[, entries = null] = []] = (reply ?? []) as readonly (readonly RedisBytes[])[];
-    return entriesOf(entries, this.#options.source(), this.#options.latestMs());
+    return this.#options.parse(entries);
   }
 }

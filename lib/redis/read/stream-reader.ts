@@ -22,6 +22,7 @@ import { RedisConnection } from '../server/connection.ts';
 import { Histories } from '../server/facts.ts';
 import { EntryReading } from './entry-reading.ts';
 import { Replies } from './replies.ts';
+import { entriesOf } from '../stream/entry.ts';
 import { ensureGroup, makeGroup } from '../stream/group.ts';
 import { KnownIdentity } from '../stream/identity.ts';
 import { assertRights } from '../stream/rights.ts';
@@ -95,8 +96,7 @@ export class StreamReader implements QueueReader {
       replies: this.#reading,
       stream,
       member: this.name,
-      source: () => this.#identity.source,
-      latestMs: () => this.#trimmer.latestMs,
+      parse: (reply) => entriesOf(reply, this.#identity.source, this.#trimmer.latestMs),
       servers: () => this.#histories.of(this.#reading.connection),
     });
     this.#trimmer = new StreamTrimmer({

@@ -10,13 +10,15 @@ import assert from 'node:assert/strict';
 import type { Clock, Timer } from '../../process/clock.ts';
 import type { Log } from '../../process/log.ts';
 import { messageOf } from '../../process/message-of.ts';
-import { INSPECT_TIMEOUT_MS, withTimeout } from '../wire/deadline.ts';
+import { withTimeout } from '../wire/deadline.ts';
 import { causeOf, hasCode, isForbidden, QueueRefusal, type RedisError, isPasswordRefused } from '../wire/errors.ts';
 import { type Client, type ClientUser, RedisClient } from '../wire/redis-client.ts';
 import type { Command, RedisBytes, RedisValue, Sender, Server } from '../wire/values.ts';
 import { assertMaster, isNotMaster } from './facts.ts';
 
 const REOPEN_INTERVAL_MS = 1_000;
+/** Covers connecting, the handshake and the inspection. */
+const INSPECT_TIMEOUT_MS = 2_500;
 /** The interval if connections break or cannot be established, because a server that restarts is back soon. */
 const BROKEN_INTERVAL_MS = 500;
 /** Errors of a master that accepts no writes for now. */
@@ -55,7 +57,6 @@ export class RedisConnection {
   readonly #make: (uri: string, name: string) => Client;
   #state: State = 'new';
   #client: Client | undefined;
-  /** This connection's callbacks for its client. */
   #user: ClientUser | undefined;
   /** Limits the time for connecting and inspecting, or ends a pause. */
   #timer: Timer | undefined;
@@ -83,7 +84,6 @@ export class RedisConnection {
     this.#listener = { ...this.#listener, ...listener };
   }
 
-  /** Sends commands whose replies stay bytes. */
   readonly bytes: Sender<RedisBytes> = {
     send: (command) => this.#usable?.sendForBytes(command).catch(this.#refused) ?? this.#offline(),
   };
@@ -171,11 +171,10 @@ export class RedisConnection {
     if (lookup.watchMs === undefined) return;
     const check = async (): Promise<void> => {
       const found = await lookup.find(undefined).catch(() => uri);
-      if (client !== this.#client) return;
-      if (new URL(found).host === new URL(uri).host) this.#watchMaster(lookup, uri, client);
-      else this.restart('another server is the master now', true);
+      if (client === this.#client && new URL(found).host !== new URL(uri).host)
+        this.restart('another server is the master now', true);
     };
-    this.#watch = this.#options.clock.after(lookup.watchMs, () => void check());
+    this.#watch = this.#options.clock.every(lookup.watchMs, () => void check());
   }
 
   #connect(uri: string): Client {

@@ -8,12 +8,8 @@ export type ServerInfo = ReadonlyMap<string, string>;
 /** Returns no fields if the server refuses the command, as managed servers do. */
 export async function serverInfo(server: Server): Promise<ServerInfo> {
   const text = await server.send(['INFO']).catch(refusedAs('', ({ code }) => code !== 'LOADING'));
-  const fields = new Map<string, string>();
-  for (const line of String(text).split('\r\n')) {
-    const at = line.indexOf(':');
-    if (at > 0) fields.set(line.slice(0, at), line.slice(at + 1));
-  }
-  return fields;
+  const fields = [...String(text).matchAll(/^([^:\r\n]+):(.*)$/gm)];
+  return new Map(fields.map(([, name = '', value = '']) => [name, value]));
 }
 
 /** Returns the name of the server's history of writes, if reported. It changes with each start and promotion. */

@@ -34,9 +34,8 @@ export function queuePartitions(
   if (typeof address === 'string') throw new Error(address);
   const system = { clock, random };
   const options = { ...about, random };
-  const rest = { makes: about.makes ?? true, retentionMs: RETENTION_MS };
   const part = (stream: string, place: QueuePartition['uri'], identify: Identify): QueuePartition => {
-    return { stream, uri: place, identify, ...rest };
+    return { stream, uri: place, identify, makes: about.makes ?? true, retentionMs: RETENTION_MS };
   };
   if (address.kind === 'dispatcher')
     return address.uris.map((place, at) =>

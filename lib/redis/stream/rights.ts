@@ -86,22 +86,18 @@ export async function assertRights(
   program: Program,
   more: readonly string[] = [],
 ): Promise<void> {
-  const [missing, others] = await checked(server, stream, [...RIGHTS[program], ...more]);
+  const { missing, types } = await checked(server, stream, [...RIGHTS[program], ...more]);
   if (missing.length > 0)
     throw new QueueRefusal(
       `the Redis user lacks rights that this program needs: ${missing.join(', ')} (deploy/install.md lists the rules)`,
     );
-  if (others.length > 0) throw new QueueRefusal(typesText(others));
+  if (types !== undefined) throw new QueueRefusal(types);
 }
 
 /** Names the keys of another type, if there are any and the user of ingest-admin has all of its rights. */
 export async function otherTypes(server: Server, stream: string): Promise<string | undefined> {
-  const [, others] = await checked(server, stream, RIGHTS.admin);
-  return others.length === 0 ? undefined : typesText(others);
+  return (await checked(server, stream, RIGHTS.admin)).types;
 }
-
-const typesText = (keys: readonly string[]): string =>
-  `other programs write to keys of the queue, which have the wrong type: ${keys.toSorted().join(', ')} (rename them)`;
 
 async function checked(server: Server, stream: string, program: readonly string[]) {
   const commands = [...SHARED, ...program].map((one) =>
@@ -111,7 +107,10 @@ async function checked(server: Server, stream: string, program: readonly string[
     if (cause instanceof RedisError && cause.code === 'NOPERM') return [[cause.message], []];
     throw cause;
   });
-  return reply as readonly [missing: readonly string[], others: readonly string[]];
+  const [missing, others] = reply as readonly [readonly string[], readonly string[]];
+  const keys = others.toSorted().join(', ');
+  const types = `other programs write to keys of the queue, which have the wrong type: ${keys} (rename them)`;
+  return { missing, types: keys === '' ? undefined : types };
 }
 
 /** Runs `work` of ingest-admin. If the server forbids a command, the failure names all missing rights, or the keys. */

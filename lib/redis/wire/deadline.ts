@@ -1,4 +1,3 @@
-// Time limits for replies and connection attempts.
 import type { Clock, Timer } from '../../process/clock.ts';
 import { NoAnswer } from './errors.ts';
 
@@ -22,7 +21,3 @@ export function withTimeout<T>(clock: Clock, promise: Promise<T>, timeoutMs: num
     });
   });
 }
-
-export const CONNECT_TIMEOUT_MS = 2_000;
-/** Covers connecting, the handshake and the inspection. */
-export const INSPECT_TIMEOUT_MS = 2_500;

@@ -9,7 +9,6 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { isIP, type Socket } from 'node:net';
 import { createClient, RESP_TYPES } from 'redis';
-import { CONNECT_TIMEOUT_MS } from './deadline.ts';
 import type { Argument, Command, RedisBytes, RedisValue, Server } from './values.ts';
 
 export interface ClientUser {
@@ -29,6 +28,7 @@ export interface Client extends Server {
   leave(user: ClientUser): void;
 }
 
+export const CONNECT_TIMEOUT_MS = 2_000;
 const KEEP_ALIVE_MS = 5_000;
 const BYTES = { typeMapping: { [RESP_TYPES.BLOB_STRING]: Buffer } };
 /** Node publishes each socket that this process creates. */
