@@ -77,9 +77,9 @@ export class Intake {
     this.#readEntries = 1;
   }
 
-  /** Returns how many entries a read that reserved `reserved` may return now. */
-  readMax(reserved: number): number {
-    return Math.min(reserved, this.#readEntries);
+  /** Returns how many of `wanted` entries a read may return now. */
+  readMax(wanted: number): number {
+    return Math.min(wanted, this.#readEntries);
   }
 
   /** Lets `take` return the waiting entries, because the next read may take a long time. */
@@ -145,8 +145,8 @@ export class Intake {
   /** Returns the number of entries for the next read; 0 if it must wait. */
   #room(reads = 1): number {
     const { wanted, readMax, streams } = this.#options;
-    const most = Math.min(readMax(), this.#readEntries);
-    const entries = Math.max(1, Math.min(reads * most, Math.floor(READ_BYTES / streams / this.#meanBytes)));
+    const most = this.readMax(reads * readMax());
+    const entries = Math.max(1, Math.min(most, Math.floor(READ_BYTES / streams / this.#meanBytes)));
     const coming = this.#held + this.#reserved;
     const bytes = this.#heldBytes + (this.#reserved + entries) * this.#meanBytes;
     return coming === 0 || (coming + entries <= READ_AHEAD_BATCHES * wanted && bytes <= BYTES_MAX / streams)
