@@ -50,25 +50,38 @@ if (cache !== undefined) nodeModule.enableCompileCache(cache);
 setFlagsFromString('--max-semi-space-size=8');
 setFlagsFromString('--heap-growing-percent=150');
 
+let isOurExit = false;
+function end(code: number): never {
+  isOurExit = true;
+  return endNow(code);
+}
+process.on('exit', () => {
+  if (isOurExit) return;
+  complain('a rule or a configuration ended the process, or waits forever');
+  process.exitCode = EXIT_FAILURE;
+});
+
 const interrupt = new AbortController();
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
   process.on(signal, () => {
     // A second signal exits without waiting for the current file.
-    if (interrupt.signal.aborted) endNow(EXIT_INTERRUPTED);
+    if (interrupt.signal.aborted) end(EXIT_INTERRUPTED);
     interrupt.abort();
   });
 }
 
-// Rules and configurations are third-party code. Their output must not become part of the document.
-globalThis.console = new Console(process.stderr, process.stderr);
 // Each write to standard output reports its own failure. Without these listeners, the handler below would also end
 // the program if standard error were closed.
-process.stdout.on('error', () => undefined);
+const { stdout } = process;
+stdout.on('error', () => undefined);
 process.stderr.on('error', () => undefined);
+// Rules and configurations are third-party code. Their output must not become part of the document.
+globalThis.console = new Console(process.stderr, process.stderr);
+Object.defineProperty(process, 'stdout', { value: process.stderr });
 process.on('uncaughtException', (error: NodeJS.ErrnoException) => {
-  if (error.code === 'EPIPE') endNow(EXIT_OUTPUT_CLOSED);
+  if (error.code === 'EPIPE') end(EXIT_OUTPUT_CLOSED);
   complain(`internal error: ${error.message}`);
-  endNow(EXIT_FAILURE);
+  end(EXIT_FAILURE);
 });
 
 /**
@@ -82,16 +95,16 @@ function enterLinter(root: string): void {
 }
 
 const { runToollint } = await import('../lib/toollint/command/command-line.ts');
-await endWritten(
-  await runToollint({
-    args: process.argv.slice(2),
-    env: process.env,
-    cwd: process.cwd(),
-    stdin: process.stdin,
-    stdout: process.stdout,
-    stderr: process.stderr,
-    signal: interrupt.signal,
-    revision: () => BUILD.revision,
-    enterLinter,
-  }),
-);
+const code = await runToollint({
+  args: process.argv.slice(2),
+  env: process.env,
+  cwd: process.cwd(),
+  stdin: process.stdin,
+  stdout,
+  stderr: process.stderr,
+  signal: interrupt.signal,
+  revision: () => BUILD.revision,
+  enterLinter,
+});
+isOurExit = true;
+await endWritten(code);

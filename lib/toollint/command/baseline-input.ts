@@ -79,6 +79,7 @@ export function changesSinceBaseline(
     return changesSince(base, root, name);
   } catch (cause) {
     if (!(cause instanceof ReportFailure)) throw cause;
-    return `git does not have its commit ${first.slice(0, 12)} (is the clone shallow?)`;
+    const isMissing = /bad object|not a valid/iu.test(cause.message);
+    return isMissing ? `git does not have its commit ${first.slice(0, 12)} (is the clone shallow?)` : cause.message;
   }
 }

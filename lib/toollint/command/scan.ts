@@ -23,15 +23,18 @@ export type ScanOptions = AnalysisOptions & JudgeOptions;
 export async function scan(options: ScanOptions): Promise<Judgment> {
   checkGateNeeds(options.gate, options.baseline !== undefined || options.update !== undefined);
   const analysis = await analyse(options);
-  return judge(analysis.report, { ...analysis, doubtsOf: doubtsFrom(analysis) }, options);
+  return judge(analysis.report, { ...analysis, doubtsOf: doubtsFrom(analysis, options.changes) }, options);
 }
 
 /** A missing finding was fixed if nothing hides it and its rule ran to the end of the file, or would if it existed. */
-function doubtsFrom({ coverageOf }: Analysis): DoubtsOf {
+function doubtsFrom({ coverageOf, exists }: Analysis, changes: ScanOptions['changes']): DoubtsOf {
+  // In a sparse checkout, git has files that are not on disk.
+  const isLeftOut = (path: string) =>
+    typeof changes === 'object' && changes.tracked.has(path) && !changes.deleted.has(path) && !exists(path);
   return async (missing) => {
     const doubts = new Map<BaselineEntry, string>();
     for (const [path, entries] of Map.groupBy(missing, ({ finding }) => finding.location.path ?? '')) {
-      const { ran, suppressed } = (await coverageOf(path)) ?? { suppressed: [] };
+      const { ran, suppressed } = (isLeftOut(path) ? undefined : await coverageOf(path)) ?? { suppressed: [] };
       const shown = new Set(matchFindings(entries, suppressed, { textOnly: true }).missing);
       for (const entry of entries) {
         const { ruleId } = entry.finding;

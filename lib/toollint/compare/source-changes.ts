@@ -1,9 +1,10 @@
 // The changes from a commit to the working tree according to git: renamed files, deleted files and changed lines.
-import { git } from '../document/git.ts';
+import { git, trackedFiles } from '../document/git.ts';
 
 export interface SourceChanges {
   readonly renames: ReadonlyMap<string, string>;
   readonly deleted: ReadonlySet<string>;
+  readonly tracked: ReadonlySet<string>;
   hunksIn(path: string): readonly Hunk[];
 }
 
@@ -15,6 +16,9 @@ export interface Hunk {
   readonly newEnd: number;
   readonly removed: string[];
 }
+
+/** Stands for changes that git does not show: of a file that it does not track or regards as binary. */
+const WHOLE_FILE: Hunk = { oldStart: 1, oldEnd: Infinity, newStart: 1, newEnd: Infinity, removed: [] };
 
 export function hunkAt(hunks: readonly Hunk[], line: number): Hunk | undefined {
   return hunks.find(({ newStart, newEnd }) => line >= newStart && line < newEnd);
@@ -35,7 +39,9 @@ export function lineNow(hunks: readonly Hunk[], line: number): number | Hunk {
 export function changesSince(commit: string, folder: string, name = '.'): SourceChanges {
   const form = ['--no-ext-diff', '--no-color', '--no-textconv', '--unified=0', '--src-prefix=a/', '--dst-prefix=b/'];
   const what = ['--ignore-submodules=all', '--find-renames', '-l0', '--relative', '--end-of-options', commit, '--'];
-  return changesIn(git(folder, ['diff', ...form, ...what]), name === '.' ? '' : `${name}/`);
+  const prefix = name === '.' ? '' : `${name}/`;
+  const tracked = Array.from(trackedFiles(folder), (path) => prefix + path.normalize('NFC'));
+  return changesIn(git(folder, ['diff', ...form, ...what]), prefix, new Set(tracked));
 }
 
 function rangeOf(start: string | undefined, count = '1'): [start: number, end: number] {
@@ -44,8 +50,21 @@ function rangeOf(start: string | undefined, count = '1'): [start: number, end: n
   return [first, first + Number(count)];
 }
 
-/** Parses `git diff --unified=0`. Skips paths that git quotes, so their changes are unknown. */
-function changesIn(patch: string, prefix: string): SourceChanges {
+const HEADER =
+  /^(--- a\/|\+\+\+ b\/|rename from |rename to |Binary files .* and b\/)(.*?)(?:\t|(?<=^Binary .*) differ)?$/su;
+
+const ESCAPES = new Map(Object.entries({ a: '\u0007', b: '\b', t: '\t', n: '\n', v: '\v', f: '\f', r: '\r' }));
+
+/** git quotes names that have a quotation mark, a backslash or a control character. */
+const unquoted = (line: string) =>
+  line.replace(/"((?:[^"\\]|\\.)*)"/gu, (_, name: string) =>
+    name.replace(/\\(?:([0-7]{3})|(.))/gu, (__, octal: string | undefined, one: string) =>
+      octal === undefined ? (ESCAPES.get(one) ?? one) : String.fromCharCode(Number.parseInt(octal, 8)),
+    ),
+  );
+
+/** Parses `git diff --unified=0`. */
+function changesIn(patch: string, prefix: string, tracked: ReadonlySet<string>): SourceChanges {
   const renames = new Map<string, string>();
   const deleted = new Set<string>();
   const files = new Map<string, Hunk[]>();
@@ -61,11 +80,11 @@ function changesIn(patch: string, prefix: string): SourceChanges {
     }
     // A deleted file has no new path, so its hunks must not be added to the previous file.
     if (line.startsWith('diff --git ')) hunks = [];
-    const [, head, name = ''] = /^(--- a\/|\+\+\+ b\/|rename from |rename to )(.*?)\t?$/u.exec(line) ?? [];
+    const [, head, name = ''] = HEADER.exec(unquoted(line)) ?? [];
     const path = prefix + name.normalize('NFC');
     if (head === '--- a/' || head === 'rename from ') old = path;
     else if (head === 'rename to ') renames.set(old, path);
-    else if (head !== undefined) files.set(path, hunks);
+    else if (head !== undefined) files.set(path, head === '+++ b/' ? hunks : [WHOLE_FILE]);
     else if (line === '+++ /dev/null') deleted.add(old);
     const numbers = /^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@/u.exec(line);
     if (numbers === null) continue;
@@ -74,5 +93,6 @@ function changesIn(patch: string, prefix: string): SourceChanges {
     content = oldEnd - oldStart + newEnd - newStart;
     hunks.push({ oldStart, oldEnd, newStart, newEnd, removed: [] });
   }
-  return { renames, deleted, hunksIn: (path) => files.get(path) ?? [] };
+  const hunksIn = (path: string) => files.get(path) ?? (tracked.has(path) ? [] : [WHOLE_FILE]);
+  return { renames, deleted, tracked, hunksIn };
 }

@@ -9,141 +9,122 @@ import { type ForeignPath, pathsIn } from './sarif-path.ts';
 interface Placed {
   readonly path?: ForeignPath | undefined;
 }
-export type ForeignMessage = LintMessage & Placed;
-export type ForeignRun = ReturnType<RunReader['read']>;
+export interface ForeignMessage extends LintMessage, Placed {
+  /** The region in characters of the file, in place of a line. */
+  readonly offset?: number | undefined;
+  readonly length?: number | undefined;
+}
+export type ForeignRun = ReturnType<typeof readRun>;
 
-const SNIPPET_UNITS_MAX = 200;
 /** Arguments can make a message longer than the log. */
 const EXPANDED_UNITS_MAX = 10_000;
 
 export function importSarif(text: string, refuse: sarif.Refuse): ForeignRun[] {
-  return sarif.runsIn(text, refuse).map((run) => new RunReader(run).read());
+  return sarif.runsIn(text, refuse).map(readRun);
+}
+
+function readRun(run: sarif.Run) {
+  const { tool, artifacts = [], invocations = [], columnKind } = run;
+  const { driver } = tool;
+  const pathOf = pathsIn(run);
+  const ruleOf = ruleFinder(tool);
+  const levelOf = levelsOf(invocations, ruleOf);
+  const rules = new Map<string, RuleFacts>();
+  const messageOf = (result: sarif.Result): ForeignMessage => {
+    const { rule: reference, message, locations = [], fixes, properties } = result;
+    const id = reference?.id || result.ruleId;
+    const { rule, component } = ruleOf({ ...reference, id, index: reference?.index ?? result.ruleIndex });
+    const ruleId = result.ruleId || reference?.id || rule?.id || 'unknown';
+    if (rule !== undefined && !rules.has(ruleId)) rules.set(ruleId, factsOf(rule));
+    const places = locations.map(({ physicalLocation: place = {} }) => place);
+    const { artifactLocation, region = {}, contextRegion } = places.find((one) => one.artifactLocation) ?? {};
+    const { startLine: line, startColumn: column, endLine = line, endColumn } = region;
+    const suggestion = properties?.suggestion ?? fixes?.[0]?.description?.text;
+    return {
+      ...{ ruleId, line, column, endLine, endColumn, offset: region.charOffset, length: region.charLength },
+      severity: severityOf(levelOf(result, rule)),
+      message: messageText(message, rule?.messageStrings, component.globalMessageStrings),
+      messageId: message?.id,
+      path: pathOf(artifactLocation),
+      snippet: (region.snippet ?? contextRegion?.snippet)?.text,
+      suggestion: typeof suggestion === 'string' ? suggestion : undefined,
+    };
+  };
+  const results = (run.results ?? []).filter(isFailure);
+  const shown = results.filter((result) => !isSuppressed(result));
+  return {
+    tool: withoutAbsent({
+      name: driver.name || 'unknown',
+      version: driver.semanticVersion || driver.version || 'unknown',
+      informationUri: driver.informationUri,
+    }),
+    messages: shown.map(messageOf),
+    /** The columns of the messages count code points in place of UTF-16 units. */
+    countsCodePoints: columnKind === 'unicodeCodePoints',
+    suppressed: results.length - shown.length,
+    paths: artifacts.flatMap(({ location }) => pathOf(location) ?? []),
+    diagnostics: invocations.flatMap((one) => diagnosticsOf(one, pathOf, driver.globalMessageStrings)),
+    rules,
+  };
 }
 
 type Loose<T> = { readonly [Name in keyof T]: T[Name] | undefined };
+type RuleFinder = ReturnType<typeof ruleFinder>;
 
-interface Component extends sarif.Component {
-  readonly byKey: ReadonlyMap<string | undefined, sarif.Rule>;
-}
-
-class RunReader {
-  readonly #run: sarif.Run;
-  readonly #driver: Component;
-  readonly #extensions: readonly Component[];
-  readonly #pathOf: ReturnType<typeof pathsIn>;
-  readonly #overrides: readonly ReadonlyMap<sarif.Rule, string>[];
-  readonly #facts = new Map<string, RuleFacts>();
-
-  constructor(run: sarif.Run) {
-    this.#run = run;
-    this.#driver = componentOf(run.tool.driver);
-    this.#extensions = (run.tool.extensions ?? []).map(componentOf);
-    this.#pathOf = pathsIn(run);
-    this.#overrides = (run.invocations ?? []).map((invocation) => this.#overridesOf(invocation));
-  }
-
-  read() {
-    const { tool, artifacts = [], invocations = [], columnKind } = this.#run;
-    const { name, version, semanticVersion, informationUri } = tool.driver;
-    const results = (this.#run.results ?? []).filter(isFailure);
-    const shown = results.filter((result) => !isSuppressed(result));
-    return {
-      tool: withoutAbsent({
-        name: name || 'unknown',
-        version: semanticVersion || version || 'unknown',
-        informationUri,
-      }),
-      messages: shown.map((result) => this.#message(result)),
-      /** The columns of the messages count code points in place of UTF-16 units. */
-      countsCodePoints: columnKind === 'unicodeCodePoints',
-      suppressed: results.length - shown.length,
-      paths: artifacts.flatMap(({ location }) => this.#pathOf(location) ?? []),
-      diagnostics: invocations.flatMap((invocation) => this.#diagnosticsOf(invocation)),
-      rules: this.#facts,
-    };
-  }
-
-  #message(result: sarif.Result): ForeignMessage {
-    const { rule: reference, message, locations, fixes, properties } = result;
-    const id = reference?.id || result.ruleId;
-    const { rule, component } = this.#ruleOf({ ...reference, id, index: reference?.index ?? result.ruleIndex });
-    const ruleId = result.ruleId || reference?.id || rule?.id || 'unknown';
-    if (rule !== undefined && !this.#facts.has(ruleId)) this.#facts.set(ruleId, factsOf(rule));
-    const { artifactLocation, region = {}, contextRegion } = locations?.[0]?.physicalLocation ?? {};
-    const { startLine: line, startColumn, endLine = line, endColumn } = region;
-    const snippet = (region.snippet ?? contextRegion?.snippet)?.text;
-    const suggestion = properties?.suggestion ?? fixes?.[0]?.description?.text;
-    return {
-      ruleId,
-      severity: severityOf(this.#levelOf(result, rule)),
-      message: messageText(message, rule?.messageStrings, component.globalMessageStrings),
-      messageId: message?.id,
-      path: this.#pathOf(artifactLocation),
-      ...(line === undefined ? {} : { line, column: startColumn, endLine, endColumn }),
-      snippet: snippet?.trim().split('\n')[0]?.slice(0, SNIPPET_UNITS_MAX).toWellFormed(),
-      suggestion: typeof suggestion === 'string' ? suggestion : undefined,
-    };
-  }
-
-  /** By its index in the named component, or by its id: `CA1000/1` belongs to the rule `CA1000` (section 3.27.5). */
-  #ruleOf({ id, guid, index = -1, toolComponent }: Loose<sarif.RuleReference>): {
-    rule?: sarif.Rule;
-    component: Component;
-  } {
-    const at = toolComponent?.index ?? this.#extensions.findIndex((one) => isNamed(one, toolComponent ?? {}));
-    const named = this.#extensions[at] ?? this.#driver;
+/** By its index in the named component, or by its id: `CA1000/1` belongs to the rule `CA1000` (section 3.27.5). */
+function ruleFinder(tool: sarif.Run['tool']) {
+  const driver = componentOf(tool.driver);
+  const extensions = (tool.extensions ?? []).map(componentOf);
+  return ({ id, guid, index = -1, toolComponent: name = {} }: Loose<sarif.RuleReference>) => {
+    const named = extensions[name.index ?? -1] ?? extensions.find((one) => isNamed(one, name)) ?? driver;
     const indexed = named.rules?.[index];
     if (indexed !== undefined) return { rule: indexed, component: named };
     for (const key of [guid, ...prefixesOf(id)])
-      for (const component of [named, this.#driver, ...this.#extensions]) {
+      for (const component of [named, driver, ...extensions]) {
         const rule = component.byKey.get(key);
         if (rule !== undefined) return { rule, component };
       }
-    return { component: named };
-  }
-
-  #overridesOf({ ruleConfigurationOverrides = [] }: sarif.Invocation): ReadonlyMap<sarif.Rule, string> {
-    return new Map(
-      ruleConfigurationOverrides.flatMap(({ configuration, descriptor }): [sarif.Rule, string][] => {
-        const { rule } = descriptor === undefined ? {} : this.#ruleOf(descriptor);
-        return rule === undefined || configuration?.level === undefined ? [] : [[rule, configuration.level]];
-      }),
-    );
-  }
-
-  #levelOf({ level, kind = 'fail', provenance }: sarif.Result, rule: sarif.Rule | undefined): string {
-    if (level !== undefined) return level;
-    if (kind !== 'fail') return 'none';
-    if (rule === undefined) return 'warning';
-    // Most tools have one invocation and do not name it in their results.
-    const overrides = this.#overrides[provenance?.invocationIndex ?? (this.#overrides.length === 1 ? 0 : -1)];
-    return overrides?.get(rule) ?? rule.defaultConfiguration?.level ?? 'warning';
-  }
-
-  #diagnosticsOf(invocation: sarif.Invocation): (Diagnostic & Placed)[] {
-    const { toolExecutionNotifications = [], toolConfigurationNotifications = [] } = invocation;
-    const failures = [...toolExecutionNotifications, ...toolConfigurationNotifications].filter(
-      ({ level }) => level === 'error',
-    );
-    if (failures.length === 0 && invocation.executionSuccessful === false)
-      return [{ kind: 'rule-error', message: 'the linter did not run to its end' }];
-    return failures.map(({ message, descriptor, associatedRule, locations }) => ({
-      kind: descriptor?.id === 'parse-error' ? 'parse-error' : 'rule-error',
-      message: messageText(message, this.#driver.globalMessageStrings) || 'no message',
-      ...(associatedRule?.id === undefined ? {} : { ruleId: associatedRule.id }),
-      path: this.#pathOf(locations?.[0]?.physicalLocation?.artifactLocation),
-    }));
-  }
+    return { rule: undefined, component: named };
+  };
 }
 
-function componentOf(component: sarif.Component): Component {
+function levelsOf(invocations: readonly sarif.Invocation[], ruleOf: RuleFinder) {
+  const overrides = invocations.map(({ ruleConfigurationOverrides: all = [] }) => {
+    return new Map(all.map(({ configuration, descriptor = {} }) => [ruleOf(descriptor).rule, configuration?.level]));
+  });
+  return ({ level, kind = 'fail', provenance }: sarif.Result, rule: sarif.Rule | undefined): string => {
+    if (level !== undefined || kind !== 'fail') return level ?? 'none';
+    // Most tools have one invocation and do not name it in their results.
+    const override = overrides[provenance?.invocationIndex ?? (overrides.length === 1 ? 0 : -1)]?.get(rule);
+    return rule === undefined ? 'warning' : (override ?? rule.defaultConfiguration?.level ?? 'warning');
+  };
+}
+
+function diagnosticsOf(
+  { toolExecutionNotifications = [], toolConfigurationNotifications = [], executionSuccessful }: sarif.Invocation,
+  pathOf: ReturnType<typeof pathsIn>,
+  texts: sarif.Component['globalMessageStrings'],
+): (Diagnostic & Placed)[] {
+  const all = [...toolExecutionNotifications, ...toolConfigurationNotifications];
+  const failures = all.filter(({ level }) => level === 'error');
+  if (failures.length === 0 && executionSuccessful === false)
+    return [{ kind: 'rule-error', message: 'the linter did not run to its end' }];
+  return failures.map(({ message, descriptor, associatedRule, locations }) => ({
+    kind: descriptor?.id === 'parse-error' ? 'parse-error' : 'rule-error',
+    message: messageText(message, texts) || 'no message',
+    ...(associatedRule?.id === undefined ? {} : { ruleId: associatedRule.id }),
+    path: pathOf(locations?.[0]?.physicalLocation?.artifactLocation),
+  }));
+}
+
+function componentOf(component: sarif.Component) {
   const byKey = new Map<string | undefined, sarif.Rule>();
   for (const rule of component.rules ?? [])
     for (const key of [rule.id, rule.guid]) if (key && !byKey.has(key)) byKey.set(key, rule);
   return { ...component, byKey };
 }
 
-function isNamed(component: sarif.Component, { name, guid }: { name?: string; guid?: string }): boolean {
+function isNamed(component: sarif.Component, { name, guid }: Partial<sarif.Component>): boolean {
   return (name !== undefined && component.name === name) || (guid !== undefined && component.guid === guid);
 }
 

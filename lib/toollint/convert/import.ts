@@ -3,8 +3,8 @@
 import { resolve } from 'node:path';
 import { buildReport, ownTool, UNKNOWN_SCOPE } from '../document/build-report.ts';
 import { type DocumentSource, realFolder, textIn } from '../document/document-source.ts';
-import { ReportFailure } from '../document/failure.ts';
-import { sourceLines } from '../document/fingerprint.ts';
+import { messageOf, ReportFailure } from '../document/failure.ts';
+import { LINE_END, sourceLines } from '../document/fingerprint.ts';
 import { compareFindings, descriptions, fileFindings, type LintMessage } from '../document/file-findings.ts';
 import { distinct, distinctFindings } from '../document/merge-reports.ts';
 import { pathPrefix, sortedUnique } from '../document/report-path.ts';
@@ -32,31 +32,24 @@ export function importReports(sources: readonly DocumentSource[], options: Impor
   const real = realFolder(root);
   const prefix = pathPrefix(options.pathPrefix);
   const messages = runs.flatMap((run) => run.messages);
-  const placeOf = placerFor(
-    [real, resolve(root)],
-    messages.flatMap(({ path }) => path ?? []),
-  );
+  const places = messages.flatMap(({ path }) => path ?? []);
+  const placeOf = placerFor([real, resolve(root)], places);
   /** Returns `undefined` for the root itself and for a path outside. */
   const fileOf = (path: ForeignPath | undefined) => {
     const place = path === undefined ? undefined : placeOf(path);
     return place === '.' ? undefined : place;
   };
-  const textOf = trackedText(real);
-  let outside = 0;
-  const aboutProject = (message: ForeignMessage): LintMessage => {
-    if (message.path === undefined || placeOf(message.path) !== undefined) return message;
-    outside += 1;
-    return { ...message, message: `${message.message} (${message.path.whole})`.trim(), messageId: undefined };
-  };
+  const { textOf, fault } = sourceReader(real);
+  const aboutProject = ({ path, ...message }: ForeignMessage): LintMessage =>
+    path === undefined || placeOf(path) !== undefined
+      ? message
+      : { ...message, message: `${message.message} (${path.whole})`.trim(), messageId: undefined };
   const findingsOf = (run: ForeignRun): Finding[] =>
     [...Map.groupBy(run.messages, ({ path }) => fileOf(path))].flatMap(([file, group]) => {
       const text = file === undefined ? '' : textOf(file);
-      const factsOf = (ruleId: string) => run.rules.get(ruleId) ?? {};
-      const request = { text, roots: [real], factsOf };
-      if (file === undefined) return fileFindings({ ...request, path: file, messages: group.map(aboutProject) });
-      const lines = sourceLines(text);
-      const inUnits = run.countsCodePoints ? group.map((message) => withUtf16Columns(message, lines)) : group;
-      return fileFindings({ ...request, path: prefix.of(file), messages: inUnits });
+      const own = file === undefined ? group.map(aboutProject) : positioned(group, text, run.countsCodePoints);
+      const path = file === undefined ? undefined : prefix.of(file);
+      return fileFindings({ path, text, roots: [real], messages: own, factsOf: (id) => run.rules.get(id) ?? {} });
     });
   // A log that repeats another one, as logs of shards do, adds nothing.
   const lists = logs.map((log) => log.flatMap(findingsOf));
@@ -71,7 +64,7 @@ export function importReports(sources: readonly DocumentSource[], options: Impor
   const [linter, ...others] = distinct(runs.map(({ tool }) => tool));
   const texts = runs.map((run) => descriptions(findings, (ruleId) => run.rules.get(ruleId) ?? {}));
   const rules = Object.assign({}, ...texts) as Record<string, string>;
-  const seen = new Set([...runs.flatMap(({ paths }) => paths), ...messages.map(({ path }) => path)].map(fileOf));
+  const seen = new Set([...runs.flatMap(({ paths }) => paths), ...places].map(fileOf));
   seen.delete(undefined);
   const report = buildReport({
     // Runs of one tool keep its name. Others become a report of toollint that lists their tools, as in a merge.
@@ -86,9 +79,11 @@ export function importReports(sources: readonly DocumentSource[], options: Impor
     totalFiles: runs.length === 0 ? 0 : Math.max(1, seen.size),
     suppressed: runs.reduce((sum, { suppressed }) => sum + suppressed, 0),
   });
+  const outside = places.filter((path) => placeOf(path) === undefined).length;
   const what = outside === 1 ? '1 result is' : `${outside} results are`;
   const note = `${what} outside the root (--root) and listed for the project, with the path in the message`;
-  return { report, notes: outside === 0 ? [] : [note] };
+  const unread = fault !== undefined && seen.size > 0 ? [`source lines are not read, because ${fault}`] : [];
+  return { report, notes: outside === 0 ? unread : [note, ...unread] };
 }
 
 function runsIn(source: DocumentSource): ForeignRun[] {
@@ -97,11 +92,32 @@ function runsIn(source: DocumentSource): ForeignRun[] {
   });
 }
 
-function withUtf16Columns(message: ForeignMessage, lines: readonly string[]): LintMessage {
-  const { line, column, endLine, endColumn } = message;
+/** Without git, no file is read. */
+function sourceReader(root: string): { textOf: (path: string) => string; fault?: string } {
+  try {
+    return { textOf: trackedText(root) };
+  } catch (cause) {
+    return { textOf: () => '', fault: messageOf(cause) };
+  }
+}
+
+/** Counts columns in UTF-16 units, and finds the lines of regions that have only an offset. */
+function positioned(messages: readonly ForeignMessage[], text: string, countsCodePoints: boolean): LintMessage[] {
+  const lines = sourceLines(text);
+  const starts = [0, ...Array.from(text.matchAll(LINE_END), ({ 0: end, index }) => index + end.length)];
   const units = (at: number | undefined, of: number | undefined) => {
-    const text = at === undefined ? '' : lines[at - 1];
-    return of === undefined || !text ? of : [...text].slice(0, of - 1).join('').length + 1;
+    const line = at === undefined || !countsCodePoints ? '' : lines[at - 1];
+    return of === undefined || !line ? of : [...line].slice(0, of - 1).join('').length + 1;
   };
-  return { ...message, column: units(line, column), endColumn: units(endLine ?? line, endColumn) };
+  const position = (offset: number): [line: number, column: number] => {
+    const line = starts.findLastIndex((start) => start <= offset) + 1;
+    return [line, offset - (starts[line - 1] ?? 0) + 1];
+  };
+  return messages.map(({ path, offset = -1, length = 0, ...message }) => {
+    const { line, column, endLine, endColumn } = message;
+    if (line !== undefined || offset < 0 || text === '')
+      return { ...message, column: units(line, column), endColumn: units(endLine, endColumn) };
+    const [first, last] = [position(offset), position(offset + length)];
+    return { ...message, line: first[0], column: first[1], endLine: last[0], endColumn: last[1] };
+  });
 }

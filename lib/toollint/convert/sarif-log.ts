@@ -2,6 +2,7 @@
 // place of the fault.
 import { type Static, type TProperties, type TSchema, Type } from '@sinclair/typebox';
 import { TypeCompiler } from '@sinclair/typebox/compiler';
+import { messageOf } from '../document/failure.ts';
 import { schemaFaults } from '../document/read-report.ts';
 
 export type Refuse = (fault: string) => never;
@@ -16,7 +17,7 @@ const message = partial({ id: text, text, markdown: text, arguments: list(text) 
 const messages = Type.Record(text, message);
 const artifactLocation = partial({ uri: text, uriBaseId: text, index: number });
 const ends = { startLine: number, startColumn: number, endLine: number, endColumn: number };
-const region = partial({ ...ends, snippet: message });
+const region = partial({ ...ends, charOffset: number, charLength: number, snippet: message });
 const physicalLocation = partial({ artifactLocation, region, contextRegion: region });
 const locations = list(partial({ physicalLocation }));
 const toolComponent = partial({ name: text, guid: text, index: number });
@@ -86,8 +87,8 @@ export function runsIn(content: string, refuse: Refuse): Run[] {
     value = JSON.parse(content, function (this: unknown, name: string, member: unknown) {
       return member !== null || Array.isArray(this) ? member : name === 'runs' ? [] : undefined;
     });
-  } catch {
-    return refuse('not JSON');
+  } catch (cause) {
+    return refuse(`not JSON: ${messageOf(cause)}`);
   }
   const [fault] = isLog.Check(value) ? [] : schemaFaults(log, value);
   if (fault !== undefined) return refuse(`${fault.pointer === '' ? '' : `${fault.pointer}: `}${fault.message}`);

@@ -64,7 +64,11 @@ export function memorySource(content: string | Uint8Array, name: string): Docume
   return { name, bytes: typeof content === 'string' ? Buffer.from(content) : content };
 }
 
-/** Removes a byte order mark and decodes invalid UTF-8 as U+FFFD. */
-export function textIn({ bytes }: DocumentSource): string {
-  return new TextDecoder().decode(bytes);
+export const textIn = ({ bytes }: DocumentSource): string => decoded(bytes);
+
+/** Removes a byte order mark, which may name UTF-16. Decodes invalid UTF-8 as U+FFFD. */
+export function decoded(bytes: Uint8Array): string {
+  const [first, second] = bytes;
+  const isWide = (first === 0xff && second === 0xfe) || (first === 0xfe && second === 0xff);
+  return new TextDecoder(isWide ? (first === 0xff ? 'utf-16le' : 'utf-16be') : 'utf-8').decode(bytes);
 }

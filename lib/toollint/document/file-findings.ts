@@ -85,7 +85,7 @@ export function fileFindings({ messages, path, text, roots, factsOf }: FileFindi
       standardIds: [...standardIds],
       anchor: isParseError ? undefined : anchorOf(lines, message),
       suggestion: message.suggestion === undefined ? undefined : withoutRoots(oneLine(message.suggestion), roots),
-      codeSnippet: (message.snippet ?? snippetOf(lines, location)) || undefined,
+      codeSnippet: (firstLine(message.snippet) ?? snippetOf(lines, location)) || undefined,
       flaggedText: flaggedPart(lines, location, message) || undefined,
       category,
       issueType: ISSUE_TYPES.get(category ?? ''),
@@ -129,6 +129,9 @@ function flaggedPart(lines: readonly string[], { line, column }: Finding['locati
   const text = raw?.slice((column ?? 1) - 1, end === undefined ? undefined : end - 1) ?? '';
   return text.length > SNIPPET_UNITS_MAX ? '' : text.toWellFormed();
 }
+
+const firstLine = (snippet: string | undefined) =>
+  snippet?.trim().split('\n')[0]?.slice(0, SNIPPET_UNITS_MAX).toWellFormed();
 
 /** Returns the flagged line without indentation or, for a long line, the part around the column. */
 function snippetOf(lines: readonly string[], { line, column }: Finding['location']): string {

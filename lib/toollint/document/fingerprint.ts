@@ -46,9 +46,12 @@ function collapseBlanks(text: string): string {
   return text.replace(/\s+/gu, ' ').trim();
 }
 
-/** Splits at the line terminators of ECMAScript. A byte order mark belongs to no line. */
+/** The line terminators of ECMAScript. */
+export const LINE_END = /\r\n|[\n\r\u2028\u2029]/gu;
+
+/** A byte order mark belongs to no line. */
 export function sourceLines(text: string): string[] {
-  return (text.startsWith('\ufeff') ? text.slice(1) : text).split(/\r\n|[\n\r\u2028\u2029]/u);
+  return (text.startsWith('\ufeff') ? text.slice(1) : text).split(LINE_END);
 }
 
 export interface FlaggedRange {

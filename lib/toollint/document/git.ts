@@ -14,6 +14,9 @@ export function git(cwd: string, args: readonly string[]): string {
   return run(cwd, args, [...SETTINGS, ...overridesFor(cwd)]);
 }
 
+/** Returns paths that are relative to the folder. */
+export const trackedFiles = (folder: string) => new Set(git(folder, ['ls-files', '-z']).split('\0'));
+
 /** Attributes in several places choose a filter, so the filters are emptied instead. An empty command does not run. */
 function overridesFor(cwd: string): string[] {
   const names = run(cwd, ['config', '--list', '--name-only', '-z'], SETTINGS).split('\0');

@@ -1,19 +1,20 @@
 import { closeSync, constants, fstatSync, lstatSync, openSync, readFileSync, realpathSync } from 'node:fs';
 import { join, relative, sep } from 'node:path';
+import { decoded } from './document-source.ts';
 import { errnoOf } from './failure.ts';
-import { git } from './git.ts';
+import { trackedFiles } from './git.ts';
 
 /** A syntax tree needs many times the memory of its source text. */
 const SOURCE_BYTES_MAX = 32 << 20;
 
 /**
- * Decodes invalid UTF-8 as U+FFFD and keeps a byte order mark. Does not throw, because one unreadable file must not
+ * Does not throw, because one unreadable file must not
  * end a scan of thousands of files.
  *
  * Fact: the thread pool took about 4 % of the time of a scan of small files, and linting is synchronous anyway.
  * Choice: read synchronously. Because of O_NONBLOCK, opening a pipe does not wait for a writer.
  */
-export function readSource(absolute: string): { text: string } | { fault: string } {
+export function readSource(absolute: string): { bytes: Buffer } | { fault: string } {
   try {
     const file = openSync(absolute, constants.O_RDONLY | constants.O_NONBLOCK);
     try {
@@ -21,7 +22,7 @@ export function readSource(absolute: string): { text: string } | { fault: string
       if (!status.isFile()) return { fault: 'not a regular file' };
       if (status.size > SOURCE_BYTES_MAX)
         return { fault: `${status.size} bytes, more than the limit of ${SOURCE_BYTES_MAX}` };
-      return { text: readFileSync(file, 'utf8') };
+      return { bytes: readFileSync(file) };
     } finally {
       closeSync(file);
     }
@@ -30,20 +31,18 @@ export function readSource(absolute: string): { text: string } | { fault: string
   }
 }
 
-/** Reads files below the root that git tracks; returns '' for any other file. The root is a real path. */
-export function trackedText(root: string): (path: string) => string {
-  let tracked: ReadonlySet<string> | undefined;
-  return (path) => {
+/** Reads files below the root that git tracks; `textOf` returns '' for any other file. The root is a real path. */
+export function trackedText(root: string) {
+  const tracked = trackedFiles(root);
+  return (path: string): string => {
     try {
-      tracked ??= new Set(git(root, ['ls-files', '--cached', '-z']).split('\0'));
       const real = realpathSync.native(join(root, path));
       const inside = relative(root, real).split(sep).join('/');
       // An index that git did not write may contain any path.
       if (!tracked.has(inside) || /(?:^|\/)(?:\.git|\.\.)(?:\/|$)/iu.test(inside)) return '';
       const source = readSource(real);
-      return 'fault' in source ? '' : source.text;
+      return 'fault' in source ? '' : decoded(source.bytes);
     } catch {
-      tracked ??= new Set();
       return '';
     }
   };

@@ -172,15 +172,16 @@ async function scanFile(file: Place, { engine, prefix, suppressions, roots }: Li
   });
   const source = file.fault === undefined ? readSource(file.absolute) : { fault: file.fault };
   if ('fault' in source) return unparsed(`the file cannot be read: ${source.fault}`);
-  const linted = await engine.lint(file.absolute, source.text);
+  const content = source.bytes.toString();
+  const linted = await engine.lint(file.absolute, content);
   if (linted.failure !== undefined) return unparsed(linted.failure);
   const { messages, suppressed, unused } = suppress(linted.messages, suppressions[file.path]);
-  const findings = findingsOf(source.text, messages);
+  const findings = findingsOf(content, messages);
   const crashes = linted.crashes.map((crash): Diagnostic => ({ kind: 'rule-error', ...crash, relativePath: path }));
   const fatal = linted.messages.find((message) => message.fatal);
   if (fatal !== undefined) return { path, findings, diagnostics: [...crashes, parseError(fatal.message)] };
   const hidden = [...linted.suppressed, ...suppressed];
-  const text = hidden.length === 0 ? '' : withoutDirectives(source.text);
+  const text = hidden.length === 0 ? '' : withoutDirectives(content);
   const coverage = { ran: new Set(linted.ran), suppressed: findingsOf(text, hidden) };
   return { path, findings, diagnostics: crashes, coverage, unused };
 }

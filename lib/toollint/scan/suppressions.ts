@@ -15,7 +15,7 @@ export function readSuppressions(root: string): Suppressions {
   if ('fault' in source && source.fault === 'ENOENT') return {};
   try {
     if ('fault' in source) throw new Error(source.fault);
-    return Object.assign(Object.create(null), JSON.parse(source.text)) as Suppressions;
+    return Object.assign(Object.create(null), JSON.parse(source.bytes.toString())) as Suppressions;
   } catch (cause) {
     throw new ReportFailure('config', `${SUPPRESSIONS_FILE} cannot be read: ${messageOf(cause)}`, cause);
   }

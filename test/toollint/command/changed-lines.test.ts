@@ -83,6 +83,25 @@ describe('a finding on a changed line', () => {
   });
 });
 
+describe('a file whose changes git does not show', () => {
+  it('keeps its known findings if it is binary for git, ignored, has an odd name or is not checked out', async (t) => {
+    const odd = ['binary.js', 'quo"te\t.js', 'ignored/a.js'];
+    const attributes = { '.gitattributes': 'binary.js -diff\n', '.gitignore': 'ignored\n' };
+    const copies = Object.fromEntries(odd.map((name) => [name, FILES['a.js']]));
+    const cwd = await withBaseline(t, { ...FILES, ...copies, ...attributes });
+    for (const name of odd) await writeFile(join(cwd, name), FILES['a.js'].replace('(one);', '(one); // why'));
+    assert.deepEqual(counts((await scanOf(cwd)).report), [0, 12, 0]);
+    git(cwd, 'checkout', '.');
+    git(cwd, 'mv', 'quo"te\t.js', 'a"\u0001.js');
+    await writeFile(join(cwd, 'binary.js'), `${FILES['a.js']}var more;\n`);
+    assert.deepEqual(counts((await scanOf(cwd)).report), [1, 12, 0]);
+    git(cwd, 'sparse-checkout', 'set', '--no-cone', '/*', '!/a.js');
+    const { report, stderr } = await scanOf(cwd);
+    assert.deepEqual(counts(report), [1, 9, 0]);
+    assert.match(stderr, /baseline: 1 new, 9 unchanged, 0 fixed, 3 not verifiable/u);
+  });
+});
+
 describe('a finding about a whole line or function', () => {
   const FUNCTION = (name: string, statement: string) =>
     `${name}(() => {\n  const a = 1;\n  const b = a + 1;\n  ${statement}\n  return b;\n});\n`;

@@ -292,11 +292,23 @@ describe('the process', () => {
     assert.deepEqual(JSON.parse(finding?.message ?? ''), ['.', ['node_modules/eslint/bin/eslint.js'], 'true']);
   });
 
-  it('keeps the output of rules out of the document', { tags: ['long'] }, async (t) => {
-    const plugin = `{ chatty: { create: () => ({ Program() { console.log('hello'); } }) } }`;
+  it('exits with 2 and writes nothing if a rule or a configuration ends it or never ends', async (t) => {
+    const plugin = '{ ends: { create: () => process.exit(0) } }';
+    const never = 'await new Promise(() => undefined);\n';
+    for (const config of [configText(`{ 'own/ends': 1 }`, plugin), never, 'process.exit(0);\n']) {
+      const cwd = await project(t, { 'eslint.config.mjs': config, 'a.js': 'x;\n' });
+      const { code, stdout, stderr } = await finished(start(t, ['scan', 'a.js'], { cwd }));
+      assert.deepEqual([code, stdout], [2, ''], config);
+      assert.match(stderr, /toollint: a rule or a configuration ended the process, or waits forever\n/u);
+    }
+  });
+
+  it('keeps the output of rules out of the document', async (t) => {
+    const print = `console.log('hello'); process.stdout.write('raw');`;
+    const plugin = `{ chatty: { create: () => ({ Program() { ${print} } }) } }`;
     const cwd = await project(t, { 'eslint.config.mjs': configText(`{ 'own/chatty': 1 }`, plugin), 'a.js': 'x;\n' });
     const { stdout, stderr, code } = await finished(start(t, ['scan', 'a.js'], { cwd }));
     assert.equal(code, 0);
-    assert.ok(stdout.startsWith('{') && stderr.includes('hello'));
+    assert.ok(stdout.startsWith('{') && /hello[^]*raw/u.test(stderr));
   });
 });

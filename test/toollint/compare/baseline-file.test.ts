@@ -122,7 +122,7 @@ describe('the changes since a commit', () => {
     assert.deepEqual([[...changes.renames], [...changes.deleted]], [[['old name.js', 'new name.js']], ['gone.js']]);
     assert.deepEqual(
       [now(changes, 'plus.js', 1), now(changes, 'new name.js', 3), touched(changes, 'x', 1)],
-      [3, 3, false],
+      [3, 3, true],
     );
     assert.throws(() => changesSince('nowhere', cwd), /git diff: /u);
   });

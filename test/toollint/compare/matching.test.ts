@@ -78,6 +78,7 @@ describe('matching', () => {
   const changed = (...hunks: Hunk[]): SourceChanges => ({
     renames: new Map(),
     deleted: new Set(),
+    tracked: new Set(),
     hunksIn: (path) => (path === 'src/app.ts' ? hunks : []),
   });
 

@@ -16,7 +16,7 @@ function track(root: string): void {
   git(root, 'add', '.');
 }
 
-const imported = (text: string, root = '/', more: object = {}): Report => {
+const imported = (text: string | Uint8Array, root = '/', more: object = {}): Report => {
   const options = { root, timestamp: '2026-01-01T00:00:00Z', ...more };
   const { report } = importReports([memorySource(text, 'x')], options);
   assert.deepEqual(validate(memorySource(JSON.stringify(report), 'x')).problems, []);
@@ -130,7 +130,7 @@ describe('the import of SARIF', () => {
     };
     const artifacts = [{ location: { uri: 'c.c', uriBaseId: 'SRC' } }, { location: {} }, { location: { uri: 'h.c' } }];
     const pathOf = (location: object) => {
-      const locations = [{ physicalLocation: { artifactLocation: location } }];
+      const locations = [{}, { physicalLocation: { artifactLocation: location } }];
       const text = sarif([result({ locations })], { originalUriBaseIds, artifacts });
       return imported(text, '/home').findings[0]?.location.path;
     };
@@ -199,6 +199,9 @@ describe('the import of SARIF', () => {
     const points = { columnKind: 'unicodeCodePoints' };
     assert.deepEqual(placeOf({ startLine: 1, startColumn: 4 }, points), [1, 6]);
     assert.deepEqual(placeOf({ startLine: 1, startColumn: 4 }), [1, 4]);
+    assert.deepEqual(placeOf({ charOffset: 12, charLength: 1 }), [2, 6]);
+    assert.deepEqual(placeOf({ charOffset: 2 }, {}, 'b.c'), [2, 1]);
+    assert.deepEqual(placeOf({ charOffset: 2 }, {}, 'none.c'), [undefined, undefined]);
     // Other line terminators, the last line without one, and a file without a source.
     assert.deepEqual(placeOf({ startLine: 2, startColumn: 3 }, points, 'b.c'), [2, 4]);
     assert.deepEqual(placeOf({ startLine: 1, startColumn: 3 }, points, 'none.c'), [1, 3]);
@@ -383,6 +386,7 @@ describe('the import of SARIF', () => {
     assert.deepEqual([code, stdout, findings[1]?.location.path], [0, '', 'packages/one/a.c']);
     assert.equal((summary as { suppressed?: number }).suppressed, 1);
     assert.match(stderr, /^toollint: 1 result is outside the root/mu);
+    assert.match(stderr, /^toollint: source lines are not read, because git ls-files: fatal: not a git repository/mu);
     assert.match(stderr, /^toollint: 1 file, 2 findings: .*; 1 suppressed; lint 1$/mu);
   });
 
@@ -404,6 +408,8 @@ describe('the import of SARIF', () => {
   it('copies lines only from files that git tracks, up to the limit', async (t) => {
     const cwd = await project(t, { 'root/a.c': 'here\n', 'secret.c': 'secret\n', 'root/long.c': 'x'.repeat(33 << 20) });
     const root = join(cwd, 'root');
+    const wide = (text: string) => Buffer.from(`\ufeff${text}`, 'utf16le');
+    await writeFile(join(root, 'wide.c'), wide('here\r\n'));
     await symlink('../secret.c', join(root, 'link.c'));
     await symlink('..', join(root, 'up'));
     await symlink('/dev/zero', join(root, 'zero.c'));
@@ -415,7 +421,8 @@ describe('the import of SARIF', () => {
     await symlink('.env', join(root, 'env.c'));
     git(root, 'add', 'env.c');
     const snippetOf = (uri: string) => imported(sarif([result(at(uri))]), root).findings[0]?.codeSnippet;
-    assert.deepEqual(['a.c', 'inner.c'].map(snippetOf), ['here', 'here']);
+    assert.deepEqual(['a.c', 'inner.c', 'wide.c'].map(snippetOf), ['here', 'here', 'here']);
+    assert.equal(imported(wide(sarif([result(at('a.c'))])), root).findings[0]?.codeSnippet, 'here');
     for (const uri of 'link.c up/secret.c zero.c pipe.c long.c none.c .git/config .env .npmrc env.c'.split(' '))
       assert.equal(snippetOf(uri), undefined, uri);
     await rm(join(root, '.git'), { recursive: true });
