@@ -170,6 +170,21 @@ describe('the HTML report', () => {
       assert.equal(await page.locator(`.file li[data-state=${state}]`).count(), 1, state);
   });
 
+  it('prints every finding, and never hides the focus under the filters', async () => {
+    const { page } = await visit(pageOf(reportOf(findings(200))));
+    await page.focus('.file:last-of-type a');
+    for (let presses = 0; presses < 40; presses += 1) {
+      await page.keyboard.press('Shift+Tab');
+      const [focus, form] = await page.evaluate<[number, number]>(
+        `[document.activeElement, document.querySelector('form')].map((one) => one.getBoundingClientRect().bottom)`,
+      );
+      assert.ok(focus > form, `${focus} px, under the filters at ${form} px`);
+    }
+    await page.emulateMedia({ media: 'print' });
+    assert.equal(await page.locator('.file li:visible').count(), 200);
+    assert.ok(await page.locator('form').isHidden());
+  });
+
   it('opens 25,000 findings with less than two seconds of work', async () => {
     const url = pageOf(reportOf(findings(25_000)));
     assert.ok(readFileSync(new URL(url), 'utf8').length < 10_000_000);

@@ -113,7 +113,7 @@ function positioned(messages: readonly ForeignMessage[], text: string, countsCod
     const line = starts.findLastIndex((start) => start <= offset) + 1;
     return [line, offset - (starts[line - 1] ?? 0) + 1];
   };
-  return messages.map(({ path, offset = -1, length = 0, ...message }) => {
+  return messages.map(({ offset = -1, length = 0, ...message }) => {
     const { line, column, endLine, endColumn } = message;
     if (line !== undefined || offset < 0 || text === '')
       return { ...message, column: units(line, column), endColumn: units(endLine, endColumn) };
