@@ -34,7 +34,6 @@ export class RefusalLog {
   constructor(log: Log, clock: Clock) {
     this.#log = log;
     this.#timer = clock.every(INTERVAL_MS, () => this.#logAll());
-    this.#timer.unref();
   }
 
   refused(producer: string | undefined, status: number, code: string, client: RefusedClient): void {

@@ -20,7 +20,7 @@ export interface Clock {
   /** Monotonic time in milliseconds, with fractions. Its zero point is arbitrary. */
   ms(): number;
   after(ms: number, run: () => void): Timer;
-  /** The first call is made after half of `ms` to one and a half. */
+  /** The first call is made after half of `ms` to one and a half. The process may exit before a call. */
   every(ms: number, run: () => void): Timer;
   /** Resolves after `ms` (at most 24.8 days), or as soon as `signal` aborts. Never rejects. */
   sleep(ms: number, signal?: AbortSignal): Promise<void>;
@@ -29,11 +29,11 @@ export interface Clock {
 }
 
 export interface Random {
-  /** Returns a random number that is at least 0 and less than 1. */
+  /** At least 0 and less than 1. */
   fraction(): number;
-  /** Returns a version 4 UUID (RFC 9562). */
+  /** Version 4 (RFC 9562). */
   uuid(): string;
-  /** Returns cryptographically strong random bytes. */
+  /** Cryptographically strong. */
   bytes(count: number): Buffer;
 }
 
@@ -45,7 +45,6 @@ export interface ClockAndRandom {
 /** The longest delay that setTimeout accepts. It replaces longer delays with 1 ms. */
 const TIMER_MS_MAX = 2 ** 31 - 1;
 
-/** The clock and the random source of this process. */
 export const SYSTEM: ClockAndRandom = {
   clock: {
     epochMs: () => Date.now(),
@@ -55,28 +54,16 @@ export const SYSTEM: ClockAndRandom = {
     sleep: (ms, signal) => delay(Math.min(ms, TIMER_MS_MAX), undefined, signal && { signal }).catch(() => undefined),
     turnEnd: (run) => void setImmediate(run),
   },
-  random: {
-    fraction: () => Math.random(),
-    uuid: () => randomUUID(),
-    bytes: (count) => randomBytes(count),
-  },
+  random: { fraction: Math.random, uuid: randomUUID, bytes: randomBytes },
 };
 
 /** Makes its calls at multiples of `ms`. Timers of an idle process expire together, so it wakes up less often. */
 function every(ms: number, run: () => void): Timer {
-  let isReferenced = true;
   let timer: NodeJS.Timeout;
   const schedule = (): void => {
     const leftMs = ms - (performance.now() % ms);
-    timer = setTimeout(() => (schedule(), run()), leftMs < ms / 2 ? leftMs + ms : leftMs);
-    if (!isReferenced) timer.unref();
+    timer = setTimeout(() => (schedule(), run()), leftMs < ms / 2 ? leftMs + ms : leftMs).unref();
   };
   schedule();
-  return {
-    close: () => clearTimeout(timer),
-    unref: () => {
-      isReferenced = false;
-      timer.unref();
-    },
-  };
+  return { close: () => clearTimeout(timer), unref: () => undefined };
 }

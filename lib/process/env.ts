@@ -1,8 +1,6 @@
-// Parses the environment into a program's typed settings. The program's config.ts builds its configuration from them.
-//
-// Reading the settings never throws. All problems are collected in one report, each with the key, the value (secrets
-// masked) and the expectation, so that an operator can correct all of them at once. An unknown key with the project's
-// prefix causes a warning.
+// Parses the environment into a program's typed settings. Reading them never throws. All problems are collected in one
+// report, each with the key, the value (secrets masked) and the expectation, so that an operator can correct all of
+// them at once.
 import type { LogLevel } from './log.ts';
 import { isOddFile, readOperatorFileOnce, textOf } from './operator-file.ts';
 import type { PlainSetting, Program, UriSetting } from './setting.ts';
@@ -37,10 +35,7 @@ export class Settings {
   constructor(environment: Environment, program: Program) {
     this.#environment = environment;
     for (const [key, setting] of settingsOf(program))
-      this.#values.set(
-        key,
-        'schemes' in setting ? this.#uri(key, setting, program) : (this.#parsed(key, setting) ?? setting.default),
-      );
+      this.#values.set(key, 'schemes' in setting ? this.#uri(key, setting, program) : this.#plain(key, setting));
   }
 
   get<K extends Key>(key: K): Value<(typeof SETTINGS)[K]> {
@@ -48,7 +43,6 @@ export class Settings {
     return this.#values.get(key) as Value<(typeof SETTINGS)[K]>;
   }
 
-  /** True if the environment sets the key to a value that is not empty. */
   given(key: Key): boolean {
     return this.#text(key) !== undefined;
   }
@@ -82,9 +76,9 @@ export class Settings {
     return value === '' ? undefined : value;
   }
 
-  #parsed(key: Key, { parse, expected }: PlainSetting<unknown>): unknown {
+  #plain(key: Key, { parse, expected, default: fallback }: PlainSetting<unknown>): unknown {
     const text = this.#text(key);
-    return text === undefined ? undefined : (parse(text) ?? this.problem(key, `expected ${expected}`));
+    return text === undefined ? fallback : (parse(text) ?? this.problem(key, `expected ${expected}`) ?? fallback);
   }
 
   /** Returns the URI from `key`, or from the file that `key_FILE` names, such as a mounted secret. */
@@ -112,16 +106,14 @@ export class Settings {
   }
 }
 
-/** Returns a warning, with the most similar known key, for each key of the project that no program reads. */
 function unknownKeys(environment: Environment): string[] {
   const unknown = Object.keys(environment).filter((key) => key.startsWith('INGEST_') && !KNOWN_KEYS.includes(key));
   return unknown.map((key) => {
-    const [nearest] = KNOWN_KEYS.toSorted((one, other) => difference(key, one) - difference(key, other));
+    const difference = (known: string): number => missingPairs(key, known) + missingPairs(known, key);
+    const [nearest] = KNOWN_KEYS.toSorted((one, other) => difference(one) - difference(other));
     return `${key} is not a known key; the nearest one is ${nearest}`;
   });
 }
-
-const difference = (one: string, other: string): number => missingPairs(one, other) + missingPairs(other, one);
 
 /** Counts the pairs of neighboring characters that the other key does not contain. */
 const missingPairs = (key: string, other: string): number =>

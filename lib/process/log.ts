@@ -19,7 +19,6 @@ export const logsText = (): boolean => isatty(1);
 /** All logs of a process share it, so that their lines do not mix. */
 let standardOutput: LogOutput | undefined;
 
-/** Creates a log. `name` is the program's name. */
 export function createLog(name: string, level: LogLevel): Log {
   const settings = {
     name,

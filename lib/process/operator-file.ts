@@ -56,26 +56,18 @@ function checkKind(status: Stats, bytesMax: number): void {
 function readPipe(file: number): Buffer {
   const bytes = Buffer.alloc(PIPE_BYTES_MAX);
   let length = 0;
-  for (let polls = 0; polls < PIPE_POLLS_MAX;) {
-    const read = readNow(file, bytes, length);
-    length += read ?? 0;
-    if (length === bytes.length) throw unreadable(`a pipe with more than ${PIPE_BYTES_MAX} bytes`);
-    if (read === 0 && length > 0) return bytes.subarray(0, length);
-    if (read !== undefined && read > 0) continue;
-    polls += 1;
+  for (let polls = 0; polls < PIPE_POLLS_MAX; polls += 1) {
+    try {
+      for (let read = 1; read > 0; length += read) read = readSync(file, bytes, { offset: length });
+      if (length === bytes.length) throw unreadable(`a pipe with more than ${PIPE_BYTES_MAX} bytes`);
+      if (length > 0) return bytes.subarray(0, length);
+    } catch (cause) {
+      // A writer has the pipe open, and it is empty.
+      if ((cause as NodeJS.ErrnoException).code !== 'EAGAIN') throw cause;
+    }
     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, PIPE_POLL_MS);
   }
   throw unreadable('a pipe that no process wrote and closed in time');
-}
-
-/** Returns the number of bytes, or `undefined` if a writer has the pipe open and it is empty. */
-function readNow(file: number, bytes: Buffer, offset: number): number | undefined {
-  try {
-    return readSync(file, bytes, { offset });
-  } catch (cause) {
-    if ((cause as NodeJS.ErrnoException).code === 'EAGAIN') return undefined;
-    throw cause;
-  }
 }
 
 const unreadable = (code: string): Error => Object.assign(new Error(code), { code });
@@ -96,9 +88,8 @@ export function strictJson(text: string): unknown {
   return value;
 }
 
-/** Returns the JSON Pointer of the first repeated name in valid JSON. */
 function repeatedName(text: string): string | undefined {
-  /** The open objects and arrays, each with the latest name or index in it. */
+  /** The objects and arrays around the token, each with the latest name or index in it. */
   const open: { readonly names: Set<string>; at: string | number }[] = [];
   for (const [token, name, colon] of text.matchAll(/("(?:[^"\\]|\\.)*")(\s*:)?|[{}[\],]/g)) {
     const top = open.at(-1);

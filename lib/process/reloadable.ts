@@ -5,7 +5,6 @@
 // not changed for a while. A change takes effect only after two identical reads: half of a list of authorities is valid
 // PEM, and using it would close the connections of producers whose authorities are in the other half.
 import { hash } from 'node:crypto';
-import type { BigIntStats } from 'node:fs';
 import { readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { SYSTEM, type Clock, type Timer } from './clock.ts';
@@ -59,8 +58,16 @@ export async function reloadable<T>(
   let timer: Timer | undefined;
   let checking = Promise.resolve();
 
-  /** Loads the files. If a retry fails, nothing is reported. */
-  async function load({ kind, clock, log, onChange, onOutcome, fields }: Reloading<T>, isChanged: boolean) {
+  /** If a retry fails, nothing is reported. */
+  async function check(isForced: boolean): Promise<void> {
+    const found = await contentOf(paths, content);
+    isSettled = found.digest === content?.digest;
+    content = found;
+    const isChanged = isForced || (isSettled && found.digest !== digest);
+    if (watching === undefined) return;
+    const { kind, clock, log, onChange, onOutcome, fields } = watching;
+    if (!isChanged && clock.ms() < retryAtMs) return;
+    digest = found.digest;
     try {
       const next = await parse(value);
       onChange(next);
@@ -76,19 +83,10 @@ export async function reloadable<T>(
     }
   }
 
-  const check = (isForced: boolean): Promise<void> =>
-    (checking = checking.then(async () => {
-      const found = await contentOf(paths, content);
-      isSettled = found.digest === content?.digest;
-      content = found;
-      const isChanged = isForced || (isSettled && found.digest !== digest);
-      if (watching === undefined || (!isChanged && watching.clock.ms() < retryAtMs)) return;
-      digest = found.digest;
-      await load(watching, isChanged);
-    }));
+  const checkNext = (isForced: boolean): Promise<void> => (checking = checking.then(() => check(isForced)));
 
   async function repeat(): Promise<void> {
-    await check(false);
+    await checkNext(false);
     if (watching === undefined) return;
     const { clock } = watching;
     timer = clock.after(isSettled ? INTERVAL_MS - (clock.ms() % INTERVAL_MS) : SETTLING_MS, () => void repeat());
@@ -103,7 +101,7 @@ export async function reloadable<T>(
       watching = reloading;
       void repeat();
     },
-    reload: () => check(true),
+    reload: () => checkNext(true),
     stop: () => {
       watching = undefined;
       timer?.close();
@@ -121,26 +119,29 @@ interface Content {
 /** Reads files, and the names and contents of the files in folders, unless they are the `known` ones. */
 async function contentOf(paths: readonly string[], known?: Content): Promise<Content> {
   const found = (await Promise.all(paths.map(filesAt))).flat();
-  const files = found.map(([file]) => file);
-  const facts = found.map(([, one]) => one && [one.dev, one.ino, one.size, one.mtimeNs, one.ctimeNs].join(' '));
-  const metadata = JSON.stringify([files, facts]);
+  const metadata = JSON.stringify(found.map(({ file, facts }) => [file, facts.map(String)]));
   if (known?.isOld === true && known.metadata === metadata) return known;
-  const contents = await Promise.all(files.map((file) => readOperatorFile(file).catch(() => undefined)));
-  const digest = hash('sha256', JSON.stringify([files, contents.map((content) => content && hash('sha256', content))]));
-  const newestMs = Math.max(...found.map(([, stats]) => Number(stats?.ctimeMs ?? 0)));
+  const digests = found.map(async ({ file }) => [
+    file,
+    await readOperatorFile(file).then(
+      (bytes) => hash('sha256', bytes),
+      () => '',
+    ),
+  ]);
+  const digest = hash('sha256', JSON.stringify(await Promise.all(digests)));
+  const newestMs = Math.max(...found.map(({ changedMs }) => changedMs));
   return { metadata, digest, isOld: SYSTEM.clock.epochMs() - newestMs > TIME_STEP_MS };
 }
 
-type FoundFile = readonly [file: string, stats: BigIntStats | undefined];
-
 /** Returns a file, or the files of a folder in the order of their names. */
-async function filesAt(path: string): Promise<readonly FoundFile[]> {
-  const found = await withStats(path);
-  const names = found[1]?.isDirectory() === true ? await readdir(path).catch(() => undefined) : undefined;
-  return names === undefined ? [found] : Promise.all(names.sort().map((name) => withStats(join(path, name))));
+async function filesAt(path: string) {
+  const found = await statusOf(path);
+  const names = found.isFolder ? await readdir(path).catch(() => undefined) : undefined;
+  return names === undefined ? [found] : Promise.all(names.sort().map((name) => statusOf(join(path, name))));
 }
 
-const withStats = async (file: string): Promise<FoundFile> => [
-  file,
-  await stat(file, { bigint: true }).catch(() => undefined),
-];
+async function statusOf(file: string) {
+  const one = await stat(file, { bigint: true }).catch(() => undefined);
+  const facts = one === undefined ? [] : [one.dev, one.ino, one.size, one.mtimeNs, one.ctimeNs];
+  return { file, facts, isFolder: one?.isDirectory() === true, changedMs: Number(one?.ctimeMs ?? 0) };
+}

@@ -28,7 +28,6 @@ export interface UriSetting {
 
 export type Setting = UriSetting | PlainSetting<unknown>;
 
-/** The values of a setting. */
 type Kind<V> = Pick<PlainSetting<V>, 'expected' | 'parse'>;
 
 export const setting = <V, D extends V | undefined = undefined>(
@@ -37,7 +36,6 @@ export const setting = <V, D extends V | undefined = undefined>(
   fallback?: D,
 ): PlainSetting<V | D> => ({ programs, default: fallback as D, ...kind });
 
-/** Any text that is not empty. */
 export const TEXT: Kind<string> = { expected: 'a text', parse: (text) => text };
 
 export const FLAG: Kind<boolean> = {
@@ -60,7 +58,6 @@ export const textIf = (expected: string, isValid: (text: string) => boolean): Ki
   parse: (text) => (isValid(text) ? text : undefined),
 });
 
-/** Addresses and networks, separated by commas. */
 export const NETWORKS: Kind<BlockList> = {
   expected: 'addresses or networks such as 10.0.0.0/8, separated by commas',
   parse(text) {
@@ -76,7 +73,6 @@ export const NETWORKS: Kind<BlockList> = {
   },
 };
 
-/** The host is required. */
 export const ADDRESS: Kind<BindAddress> = {
   expected: 'host:port or [v6-address]:port, with a port from 0 to 65535',
   parse(text) {

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import type { Environment } from './env.ts';
 import { maskedValue } from './uri.ts';
 import type { Program } from './setting.ts';
-import { settingsOf } from './settings.ts';
+import { formsOf, settingsOf } from './settings.ts';
 
 const PAGE = new URL('../../deploy/configure.md', import.meta.url);
 
@@ -42,7 +42,8 @@ Exit codes: 0 clean stop, 1 bug, 2 configuration, 3 address cannot be bound, ${e
 
 /** Returns the settings of this program that are set in the environment, with secrets masked. */
 export function shownSettings(environment: Environment, program: Program): Readonly<Record<string, string>> {
-  const names = settingsOf(program).flatMap(([key, setting]) => ('schemes' in setting ? [key, `${key}_FILE`] : [key]));
-  const given = names.map((name) => [name, environment[name] ?? ''] as const).filter(([, value]) => value !== '');
-  return Object.fromEntries(given.map(([key, value]) => [key, maskedValue(key, value)]));
+  const names = settingsOf(program).flatMap(([key]) => formsOf(key));
+  return Object.fromEntries(
+    names.flatMap((name) => (environment[name] ? [[name, maskedValue(name, environment[name])]] : [])),
+  );
 }

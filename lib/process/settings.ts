@@ -93,13 +93,11 @@ export type Key = keyof typeof SETTINGS;
 
 export const KEYS = Object.keys(SETTINGS) as readonly Key[];
 
-/** All keys, including the `_URI_FILE` forms. */
-export const KNOWN_KEYS: readonly string[] = KEYS.flatMap((key) =>
-  'schemes' in SETTINGS[key] ? [key, `${key}_FILE`] : [key],
-);
+export const formsOf = (key: Key): readonly string[] => ('schemes' in SETTINGS[key] ? [key, `${key}_FILE`] : [key]);
+
+export const KNOWN_KEYS = KEYS.flatMap(formsOf);
 
 export function settingsOf(program: Program): readonly (readonly [Key, Setting])[] {
-  return KEYS.map((key): readonly [Key, Setting] => [key, SETTINGS[key]]).filter(([, { programs }]) =>
-    programs.includes(program),
-  );
+  const all: readonly (readonly [Key, Setting])[] = KEYS.map((key) => [key, SETTINGS[key]]);
+  return all.filter(([, { programs }]) => programs.includes(program));
 }

@@ -20,7 +20,6 @@ export function listUri(text: string): ListUri | undefined {
 
 const isUrl = (text: string): boolean => URL.canParse(text) && new URL(text).hostname !== '';
 
-/** Describes a URI with one of these schemes, for messages. */
 export function expectedUri(schemes: readonly string[]): string {
   const forms = schemes.map((scheme) => (scheme === SQLITE ? 'sqlite:<path>' : `${scheme}//`));
   return `expected a URI that begins with ${forms.join(' or ')}`;
@@ -36,7 +35,11 @@ export function uriFault(value: string, schemes: readonly string[]): string | un
   if (/\s/.test(value) || (scheme !== undefined && !isSqlite && isCut(value))) return NOT_ENCODED;
   const hosts = scheme === undefined || isSqlite ? undefined : listUri(value)?.hosts;
   if (hosts === undefined && !isSqlite) return expectedUri(schemes);
-  if (!isPercentEncoded(value)) return NOT_ENCODED;
+  try {
+    decodeURIComponent(value);
+  } catch {
+    return NOT_ENCODED;
+  }
   if (!isPostgres(value)) return undefined;
   return hosts?.length === 1 ? postgresFault(new URL(value)) : ONE_HOST;
 }
@@ -87,15 +90,6 @@ export const sqlitePath = (uri: string): string | undefined =>
 
 export const sqliteUri = (path: string): string => `${SQLITE}${path.split('/').map(encodeURIComponent).join('/')}`;
 
-function isPercentEncoded(text: string): boolean {
-  try {
-    decodeURIComponent(text);
-    return true;
-  } catch {
-    return false;
-  }
-}
-
 /** Returns the value of `key` in quotes, for messages. Passwords, tokens and malformed URIs are masked. */
 export const shown = (key: string, value: string): string => JSON.stringify(maskedValue(key, value));
 
@@ -103,20 +97,13 @@ export const shown = (key: string, value: string): string => JSON.stringify(mask
 export const maskedValue = (key: string, value: string): string =>
   key.endsWith('_URI') || value.includes('://') ? maskedUri(value) : value;
 
-/** A placeholder for a list of hosts, which the URL class cannot parse. */
-const HOSTS = 'list-of-hosts';
-
 /** Masks password, query and fragment: `redis://user:***@host:6379/0`. A `sqlite:<path>` URI contains no secret. */
 export function maskedUri(value: string): string {
   if (value.startsWith(SQLITE)) return value;
   if (/\s/.test(value)) return '***';
   if (isCut(value)) return `${/^[a-z+]+:/i.exec(value)?.[0] ?? ''}//***`;
   // If a part is missing (`redis:user:password@host`), the password cannot be found, so the URI is masked.
-  const list = listUri(value);
-  if (list === undefined) return '***';
-  const url = new URL(list.of(HOSTS));
-  if (url.password !== '') url.password = '***';
-  if (url.search !== '') url.search = '?***';
-  if (url.hash !== '') url.hash = '#***';
-  return url.href.replace(HOSTS, list.hosts.join(','));
+  if (listUri(value) === undefined) return '***';
+  const masked = value.replace(/^([^:]+:\/\/[^/?#:]*):[^/?#]+@/, '$1:***@');
+  return masked.replace(/\?[^#]+/, '?***').replace(/#.+/, '#***');
 }

@@ -52,7 +52,6 @@ export class Lease {
           // If the write fails, this heartbeat is skipped.
           lease.#beating = lease.#beating.then(() => lease.#write()).catch(() => undefined);
         });
-        lease.#timer.unref();
         return lease;
       }
       await removeEnded(path, holder, clock);
