@@ -1,7 +1,9 @@
 // A fake gateway for unit tests of producers, in the process of the test. It is exported as 'ingest-client/testing'.
 //
 // Its answers are those of the real gateway (the contract suite test/contract/producers.ts tests both), and it stores
-// accepted events in memory. It knows only one producer, and does not land events, read CloudEvents or limit rates.
+// accepted events in memory. It knows only one producer, and does not land events, read CloudEvents, limit rates or
+// check how deep a body is nested and if it repeats a member.
+import { isUtf8 } from 'node:buffer';
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type RequestListener, type Server, type ServerResponse } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
@@ -156,7 +158,7 @@ class FakeGateway {
   async #accept(request: IncomingMessage, response: ServerResponse): Promise<void> {
     this.requests += 1;
     const { 'content-type': type, 'content-encoding': coding = 'identity' } = request.headers;
-    if (!/^application\/json(?:[ \t]*;[ \t]*charset="?utf-8"?)?[ \t]*$/i.test(type ?? '')) {
+    if (!/^application\/json[ \t]*(?:$|;(?!.*charset=(?!["']?utf-?8\b)))/i.test(type ?? '')) {
       const headers = ['Accept', 'application/json, application/cloudevents+json'];
       return refuse(response, 'unsupportedMediaType', 'expected application/json in UTF-8', { headers });
     }
@@ -172,15 +174,16 @@ class FakeGateway {
     if (body === undefined || request.socket.destroyed) return;
     if (body.length > maxOutputLength) return refuse(response, 'eventTooLarge', limit);
     try {
-      this.#settle(decode(body, { maxOutputLength }).toString('utf8'), response);
+      this.#settle(decode(body, { maxOutputLength }), response);
     } catch (cause) {
       if ((cause as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE') refuse(response, 'eventTooLarge', limit);
       else refuse(response, 'invalidCompression', 'the body does not match its Content-Encoding');
     }
   }
 
-  #settle(body: string, response: ServerResponse): void {
-    const event = envelopeOf(body);
+  #settle(bytes: Buffer, response: ServerResponse): void {
+    const body = bytes.toString();
+    const event = isUtf8(bytes) ? envelopeOf(body) : { path: '', message: 'the body is not valid UTF-8' };
     const next = this.#next.shift();
     if (next !== undefined && next in REFUSALS) {
       const { retryAfterS = 0 } = this.#options;

@@ -108,6 +108,7 @@ export function describeProducerContract(name: string, start: () => Promise<Cont
       ['is not JSON', '{"id":', ''],
       ['is no object', '[]', ''],
       ['is null', 'null', ''],
+      ['is not UTF-8', Buffer.from('{"id":"caf\xe9","type":"t"}', 'latin1'), ''],
       ['has no id', '{"type":"t"}', '/id'],
       ['has an empty id', '{"id":"","type":"t"}', '/id'],
       ['has an id that is too long', `{"id":"${'a'.repeat(257)}","type":"t"}`, '/id'],
@@ -142,8 +143,12 @@ export function describeProducerContract(name: string, start: () => Promise<Cont
       const coded = await post(body, { ...JSON_HEADERS, 'content-encoding': 'br' });
       refused(coded, 415, 'INVALID_EVENT', false);
       assert.equal(coded.headers['accept-encoding'], 'gzip, zstd');
-      const charset = await post(body, { 'content-type': 'application/json; charset=utf-8' });
-      assert.equal(charset.status, 202);
+      for (const [parameters, status] of [
+        ['charset=utf-8', 202],
+        ['profile=a; charset="UTF-8"', 202],
+        ['charset=utf-16', 415],
+      ] as const)
+        assert.equal((await post(body, { 'content-type': `application/json; ${parameters}` })).status, status);
     });
 
     it('accepts a compressed body as the decoded event, and refuses a broken or too large one', async () => {
