@@ -38,7 +38,7 @@ export interface SendEventsOptions extends SenderIdentity, FlowOptions {
   /** Aborts the sending. Events that are waiting for another try have the result `interrupted`. */
   readonly signal?: AbortSignal | undefined;
   /** Called before the pause that precedes each retry. */
-  readonly onRetry?: (retry: Retry) => void;
+  readonly onRetry?: ((retry: Retry) => void) | undefined;
 }
 
 export interface JournalOptions<T = EventInput> extends SendEventsOptions {
@@ -49,9 +49,9 @@ export interface JournalOptions<T = EventInput> extends SendEventsOptions {
    */
   readonly journal: string;
   /** Called when the event is in the journal, so that its source may discard it. */
-  readonly onJournaled?: (event: T) => void;
+  readonly onJournaled?: ((event: T) => void) | undefined;
   /** Called with the results of events of earlier runs, unless `sendEvents` yields them. */
-  readonly onResumed?: (result: SendResult<Buffer>) => void;
+  readonly onResumed?: ((result: SendResult<Buffer>) => void) | undefined;
 }
 
 /** If the first UNAUTHORIZED_MAX results are all 401 or 403, sendEvents stops, because all events would be refused. */

@@ -65,14 +65,14 @@ import { startFakeGateway, type FakeGateway } from 'ingest-client/testing';
 export const some = (options: SendEventsOptions): AsyncGenerator<SendResult<{ id: string; type: string; data: number }>> =>
   sendEvents([{ id: 'shop-1', type: 't', data: 1 }], options);
 export const kept = (options: SendEventsOptions): AsyncGenerator<SendResult<{ id: string; type: string } | Buffer>> =>
-  sendEvents([{ id: 'shop-1', type: 't' }], { ...options, journal: 'j', onJournaled: ({ id }) => id });
+  sendEvents([{ id: 'shop-1', type: 't' }], { ...options, journal: 'j', onJournaled: ({ id }) => id, onRetry: undefined });
 // @ts-expect-error: an event has an id and a type.
 export const wrong = (options: SendEventsOptions): unknown => sendEvents([{ id: 'shop-1' }], options);
 export const one = (options: SendEventsOptions): Promise<SendResult<{ id: string; type: string }>> =>
   createClient(options).send({ id: 'shop-1', type: 't' });
 // @ts-expect-error: an array is not one event.
 export const many = (options: SendEventsOptions): unknown => createClient(options).send([{ id: 'shop-1', type: 't' }]);
-export const fake = (): Promise<FakeGateway> => startFakeGateway();
+export const fake = (): Promise<FakeGateway> => startFakeGateway({ tls: undefined });
 `;
     writeFileSync(join(client.folder, 'use.mts'), use);
     writeFileSync(join(client.folder, 'use.cts'), use);
@@ -85,7 +85,7 @@ export const fake = (): Promise<FakeGateway> => startFakeGateway();
       ['commonjs', 'node10', 'use.cts', '--ignoreDeprecations', '6.0'],
     ] as const) {
       const how = ['--module', module, '--moduleResolution', moduleResolution, '--types', 'node', ...more];
-      const args = ['--noEmit', '--strict', '--target', 'es2022', ...how];
+      const args = ['--noEmit', '--strict', '--exactOptionalPropertyTypes', '--target', 'es2022', ...how];
       const checked = spawnSync(client.program('tsc'), args, { cwd: client.folder, encoding: 'utf8' });
       assert.equal(checked.status, 0, `${module} ${moduleResolution}: ${checked.stdout}`);
     }
