@@ -19,6 +19,7 @@ export interface Clock {
   epochMs(): number;
   /** Monotonic time in milliseconds, with fractions. Its zero point is arbitrary. */
   ms(): number;
+  /** A negative `ms` means as soon as possible. */
   after(ms: number, run: () => void): Timer;
   /** The first call is made after half of `ms` to one and a half. The process may exit before a call. */
   every(ms: number, run: () => void): Timer;
@@ -49,7 +50,7 @@ export const SYSTEM: ClockAndRandom = {
   clock: {
     epochMs: () => Date.now(),
     ms: () => performance.now(),
-    after: (ms, run) => setTimeout(run, ms),
+    after: (ms, run) => setTimeout(run, Math.max(0, ms)),
     every,
     sleep: (ms, signal) => delay(Math.min(ms, TIMER_MS_MAX), undefined, signal && { signal }).catch(() => undefined),
     turnEnd: (run) => void setImmediate(run),

@@ -32,6 +32,15 @@ for (const [name, make] of Object.entries(SUBJECTS)) {
       await waiting;
     });
 
+    it('makes a call that is overdue, without a warning', async (t) => {
+      const { clock, pass } = make();
+      const warn = t.mock.method(process, 'emitWarning', () => undefined);
+      const runs: string[] = [];
+      clock.after(-1, () => runs.push('overdue'));
+      await pass(1);
+      assert.deepEqual([runs, warn.mock.callCount()], [['overdue'], 0]);
+    });
+
     it('repeats a call until its timer is closed', async () => {
       const { clock, pass } = make();
       let runs = 0;

@@ -240,7 +240,7 @@ export class RedisConnection {
     this.#become('paused');
     this.lastError = reason;
     this.waiting = waiting;
-    this.#timer = clock.after(Math.max(0, this.#openedMs + intervalMs - clock.ms()), () => this.open());
+    this.#timer = clock.after(this.#openedMs + intervalMs - clock.ms(), () => this.open());
     this.#listener.onLost?.(reason);
     leave();
   }
