@@ -35,9 +35,9 @@ export class Watch {
     this.#timer ??= clock.every(INTERVAL_MS, () => {
       this.#warn();
       const { value: landed } = telemetry.metrics.landed;
-      // Events that landed since the last call show as much as a probe.
+      // Events that landed meanwhile show that the warehouse answers, but not that its primary key exists.
       if (landed > landedBefore) this.warehouseTrouble = undefined;
-      else if (isPrepared()) this.#probing ??= this.#probe().finally(() => (this.#probing = undefined));
+      if (isPrepared()) this.#probing ??= this.#probe().finally(() => (this.#probing = undefined));
       landedBefore = landed;
     });
   }

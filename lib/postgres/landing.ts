@@ -63,6 +63,8 @@ export class BatchLanding {
   readonly #system: ClockAndRandom;
   readonly #limit: { readonly limits: TimeLimits; readonly timeoutMs: number };
   #copyAtMs = Number.NEGATIVE_INFINITY;
+  /** False if the last probe failed. COPY would not notice a missing primary key, and land an event again. */
+  mayCopy = true;
 
   constructor(pool: pg.Pool, system: ClockAndRandom, timeoutMs: number) {
     this.#pool = pool;
@@ -103,10 +105,10 @@ export class BatchLanding {
     return events.map((event) => landed.has(event));
   }
 
-  /** Lands new rows by COPY, unless it was refused lately. */
+  /** Lands new rows by COPY, unless it or a probe was refused lately. */
   async #insert(events: readonly LandingEvent[], landedAtMs: number): Promise<ReadonlySet<string>> {
     const { clock } = this.#system;
-    if (clock.ms() >= this.#copyAtMs) {
+    if (this.mayCopy && clock.ms() >= this.#copyAtMs) {
       const client = await this.#pool.connect();
       let broken = false;
       try {

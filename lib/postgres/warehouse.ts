@@ -60,7 +60,14 @@ export function createPostgresWarehouse(options: PostgresWarehouseOptions): Ware
     haveLanded: (events) => landed(landing.haveLanded(events)),
     release: (rows) => configured(release(pool, options, rows)),
     find: (id, producer) => find(pool, options, id, producer),
-    probe: () => configured(probe(pool, options.readOnly === true)),
+    probe: async () => {
+      const probing = configured(probe(pool, options.readOnly === true));
+      landing.mayCopy = await probing.then(
+        () => true,
+        () => false,
+      );
+      return probing;
+    },
     close: () => (closing ??= pool.end()),
   };
 }
@@ -87,14 +94,14 @@ async function prepare(pool: pg.Pool, options: PostgresWarehouseOptions): Promis
 }
 
 /**
- * Rejects if the table or its primary key is missing, or if the table is locked or may not be read. Ends a session that
+ * Rejects if a table or the primary key of events is missing, or if a table is locked or may not be read. Ends a session that
  * is read-only: it stays so after the default of the database has changed back.
  */
 const probe = (pool: pg.Pool, readOnly: boolean): Promise<void> =>
   inSession(pool, async (client) => {
     const { rows } = await client.query<{ read_only: string; encoding: string }>(
       `SELECT current_setting('transaction_read_only') AS read_only, current_setting('server_encoding') AS encoding,
-        (SELECT count(*) FROM events WHERE false)`,
+        (SELECT count(*) FROM events WHERE false), (SELECT count(*) FROM events_quarantine WHERE false)`,
     );
     if (rows[0]?.encoding !== 'UTF8') throw wrongEncoding(rows[0]?.encoding);
     if (readOnly) return;

@@ -125,7 +125,8 @@ export class Database {
 
   /** Throws if the file is unreadable or lacks the tables. */
   probe(): void {
-    this.#using((open) => void open.database.prepare('SELECT 1 FROM events LIMIT 1').get());
+    const sql = 'SELECT (SELECT 1 FROM events LIMIT 1), (SELECT 1 FROM events_quarantine LIMIT 1)';
+    this.#using((open) => void open.database.prepare(sql).get());
   }
 
   close(): void {

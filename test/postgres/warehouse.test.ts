@@ -101,7 +101,7 @@ describe('the PostgreSQL warehouse', () => {
     await warehouse.land([event('a')]);
     await postgres.server.query(uri, 'ALTER TABLE events DROP CONSTRAINT events_pkey');
     const refused = /: a table lacks its primary key, which prevents a second row: .*\(SQLSTATE 42P10\)$/;
-    for (const fail of [() => warehouse.prepare(), () => warehouse.probe()])
+    for (const fail of [() => warehouse.prepare(), () => warehouse.probe(), () => warehouse.land([event('a')])])
       await assert.rejects(fail(), (cause) => cause instanceof WarehouseMisconfigured && refused.test(cause.message));
     await postgres.server.query(uri, 'ALTER TABLE events ADD PRIMARY KEY (id); ALTER TABLE events RENAME TO elsewhere');
     const isMissing =
@@ -112,7 +112,11 @@ describe('the PostgreSQL warehouse', () => {
       () => postgres.admin(t, uri).landed('a'),
     ])
       await assert.rejects(fail(), { message: isMissing });
-    await postgres.server.query(uri, 'ALTER TABLE elsewhere RENAME TO events');
+    await postgres.server.query(
+      uri,
+      'ALTER TABLE elsewhere RENAME TO events; ALTER TABLE events_quarantine RENAME TO elsewhere',
+    );
+    await assert.rejects(warehouse.probe(), { message: isMissing });
     assert.deepEqual(await warehouse.land([event('a'), event('b')]), ['duplicate', 'landed']);
   });
 

@@ -173,7 +173,8 @@ describe('the SQLite warehouse', () => {
     t.after(() => admin.close());
     for (const fail of [() => warehouse.land([event('two')]), () => warehouse.probe(), () => admin.landed('one')])
       await assert.rejects(fail(), { message: isMissing });
-    file.exec('ALTER TABLE elsewhere RENAME TO events');
+    file.exec('ALTER TABLE elsewhere RENAME TO events; ALTER TABLE events_quarantine RENAME TO elsewhere');
+    await assert.rejects(warehouse.probe(), { message: isMissing });
     assert.deepEqual(await warehouse.land([event('two')]), ['landed']);
   });
 
