@@ -232,7 +232,8 @@ export class Consumer {
     if (this.full) log.info('a place is free: reading the stream');
     const made = await reader.join();
     this.#phase = 'reading';
-    if (made) log.warn('created the consumer group at the beginning of the queue');
+    if (made && telemetry.metrics.groupVanished.value === 0)
+      log.info('created the consumer group at the beginning of the queue');
     if (this.#troubles.size === 0) log.info('events are landing');
   }
 

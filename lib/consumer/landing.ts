@@ -14,7 +14,7 @@ import {
   type Warehouse,
 } from '../ingest/warehouse.ts';
 import type { Clock } from '../process/clock.ts';
-import type { Log } from '../process/log.ts';
+import { Throttled, type Log } from '../process/log.ts';
 import { messageOf } from '../process/message-of.ts';
 import type { ConsumerMetrics } from './metrics.ts';
 import type { LandingSpans } from './landing-spans.ts';
@@ -31,6 +31,7 @@ const WEIGHT_FIRST = 1 << 20;
 const ERASED_AGE_MS = 20;
 /** Weight of a row without its body. */
 const ROW_WEIGHT = 512;
+const REFUSAL_LOG_INTERVAL_MS = 1_000;
 
 const REFUSED = {
   reused: { code: 'id_reused', why: 'the id belongs to an earlier event of this producer with another body' },
@@ -86,9 +87,12 @@ interface LandingOptions {
 export class Landing {
   readonly #options: LandingOptions;
   #weightMax = WEIGHT_FIRST;
+  /** A constraint or trigger of an operator may refuse every event. */
+  readonly #refusalLog: Throttled;
 
   constructor(options: LandingOptions) {
     this.#options = options;
+    this.#refusalLog = new Throttled(options.clock, REFUSAL_LOG_INTERVAL_MS);
   }
 
   /** Lands as many entries of a batch as one transaction may contain. */
@@ -152,7 +156,10 @@ export class Landing {
     } catch (cause) {
       if (!(cause instanceof BatchRefused)) throw cause;
       if (events.length === 1) {
-        this.#options.telemetry.log.error({ entry: first.entry, err: cause.cause }, 'the warehouse refuses an event');
+        const { entry } = first;
+        this.#refusalLog.line((heldBack) =>
+          this.#options.telemetry.log.error({ entry, err: cause.cause, heldBack }, 'the warehouse refuses an event'),
+        );
         return [rejected(first, 'refused_by_warehouse', `the warehouse cannot store this event (${cause.message})`)];
       }
       const middle = events.length >> 1;
