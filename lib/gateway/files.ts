@@ -138,7 +138,7 @@ export function watchFiles(
   return {
     reload: (): void => {
       log.info('SIGHUP: loading TLS material, token keys and the producers file again');
-      for (const files of watched) void files?.reload();
+      for (const files of [...watched, verifier]) void files?.reload();
     },
     stop: (): void => {
       for (const files of watched) files?.stop();

@@ -69,6 +69,11 @@ export class TokenVerifier {
     return { ...verdict, untilMs: Math.min(verdict.untilMs, uat + KEYS_AGE_MS) };
   }
 
+  /** Requests the keys at the URL. Never rejects. */
+  async reload(): Promise<void> {
+    await this.#remote?.reload().catch(() => undefined);
+  }
+
   async #verdict(token: string, identity: ClientIdentity, nowMs: number): Promise<Verdict> {
     const payload = await this.#payloadOf(token, nowMs).catch(async (cause: unknown) => {
       // A key without an id may have been replaced.

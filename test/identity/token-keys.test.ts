@@ -190,6 +190,9 @@ describe('token keys', () => {
     keys = jwks(await TokenIssuer.create('next'));
     assert.equal(await later(), 'unauthenticated');
     assert.equal(changes, 1);
+    keys = jwks(issuer);
+    await by.reload();
+    assert.deepEqual([changes, await verdictBy(by)], [2, 'producer'], 'a reload does not wait');
   });
 
   it('of a server that does not answer are requested again soon, and the verdict is unknown', async () => {
