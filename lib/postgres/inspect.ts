@@ -3,7 +3,7 @@ import type pg from 'pg';
 import { WarehouseMisconfigured } from '../ingest/warehouse.ts';
 import { maskedUri } from '../process/uri.ts';
 import { schemaVersion, STEPS } from './migrations.ts';
-import { assertOwnSessions, misconfigured, openSessions } from './sessions.ts';
+import { assertOwnSessions, misconfigured, openSessions, wrongEncoding } from './sessions.ts';
 
 type Role = 'consumer' | 'gateway';
 
@@ -30,10 +30,13 @@ export async function inspectPostgres(uri: string, role: Role): Promise<boolean>
   const pool = openSessions({ uri, connectionsMax: 2, connectTimeoutMs: 3_000, callTimeoutMs: 5_000 });
   try {
     await assertOwnSessions(pool);
-    const tables = await pool.query<{ found: boolean }>(`SELECT to_regclass('events') IS NOT NULL AS found`);
+    const { rows } = await pool.query<{ found: boolean; encoding: string }>(
+      `SELECT to_regclass('events') IS NOT NULL AS found, current_setting('server_encoding') AS encoding`,
+    );
+    if (rows[0]?.encoding !== 'UTF8') throw wrongEncoding(rows[0]?.encoding);
     const lacks = await lacking(pool, role);
     if (lacks.length > 0) throw new WarehouseMisconfigured(`${maskedUri(uri)}: the role lacks ${lacks.join(', ')}`);
-    return tables.rows[0]?.found === true;
+    return rows[0].found;
   } catch (cause) {
     throw misconfigured(cause, uri);
   } finally {
