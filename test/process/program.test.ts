@@ -50,6 +50,8 @@ describe('a program', () => {
 
 it('a failure is described by its message, without one by its code, else by its name', () => {
   assert.equal(messageOf(Object.assign(new Error('lost'), { code: 'ECONNRESET' })), 'lost');
+  const handshake = { library: 'SSL routines', reason: 'tlsv13 alert certificate required' };
+  assert.equal(messageOf(Object.assign(new Error('40:error:0A\n'), handshake)), handshake.reason);
   assert.equal(messageOf(Object.assign(new AggregateError([], ''), { code: 'ECONNREFUSED' })), 'ECONNREFUSED');
   assert.equal(messageOf(new RangeError('')), 'RangeError');
   assert.equal(messageOf('lost'), 'unknown error');
