@@ -158,6 +158,17 @@ describe('a gateway with two queues', async () => {
   });
 });
 
+it('programs of one queue on the server of another warn that its events wait', async () => {
+  await servers[0].command('XADD', 'ingest-a', '*', 'producer', 'p', 'body', event('waits'));
+  const env = { INGEST_GATEWAY_ADDR: '127.0.0.1:0', INGEST_CONSUMER_ADDR: '127.0.0.1:0', ...pki.environment };
+  for (const name of ['ingest-gateway', 'ingest-consumer'] as const) {
+    const place = { INGEST_QUEUE_URI: servers[0].uri, INGEST_WAREHOUSE_URI: sqliteStore().uri };
+    const program = new Program(name, { env: { ...env, ...place } });
+    assert.match(await program.line(/the server also holds the queue ingest-a/), /INGEST_QUEUE_URI=dispatcher/);
+    await program.kill();
+  }
+});
+
 it('a gateway of two queues starts with one down, and exits with 4 with both down', async () => {
   const [absent, absentToo] = [await freePort(), await freePort()];
   const env = { INGEST_QUEUE_URI: uriOf(absent, absentToo), INGEST_GATEWAY_ADDR: '127.0.0.1:0', ...pki.environment };

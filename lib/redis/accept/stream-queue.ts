@@ -17,7 +17,7 @@ import { TimeLimits } from '../../process/time-limits.ts';
 import type { RedisConnection } from '../server/connection.ts';
 import { DurabilityCheck } from '../server/durability.ts';
 import { ACCEPT, entriesOf, FIND } from '../stream/entry.ts';
-import { ensureGroup } from '../stream/group.ts';
+import { ensureGroup, warnOfOthers } from '../stream/group.ts';
 import { KnownIdentity } from '../stream/identity.ts';
 import { keyOf } from '../stream/layout.ts';
 import type { QueuePartition } from '../stream/queue-partitions.ts';
@@ -260,6 +260,7 @@ export class StreamQueue implements Queue {
     await this.#identity.ask(server);
     if (makes) {
       await ensureGroup(server, stream);
+      await warnOfOthers(server, stream, this.#options.log);
       await noteReplicas(server, stream, replicas);
     }
     await this.#durability.check(server);

@@ -23,7 +23,7 @@ import { Histories } from '../server/facts.ts';
 import { EntryReading } from './entry-reading.ts';
 import { Replies } from './replies.ts';
 import { entriesOf } from '../stream/entry.ts';
-import { ensureGroup, makeGroup } from '../stream/group.ts';
+import { ensureGroup, makeGroup, warnOfOthers } from '../stream/group.ts';
 import { KnownIdentity } from '../stream/identity.ts';
 import { assertRights } from '../stream/rights.ts';
 import type { Client } from '../wire/redis-client.ts';
@@ -204,6 +204,7 @@ export class StreamReader implements QueueReader {
     await assertRights(server, this.#stream, 'consumer');
     await this.#identity.ask(server);
     if (await this.#histories.meet(server, connection)) this.#entries.readAgain();
+    if (connection === this.#control.connection) await warnOfOthers(server, this.#stream, this.#log);
     if ((await ensureGroup(server, this.#stream)) && this.#hasRead) this.#vanished = true;
   }
 

@@ -3,7 +3,8 @@
 import { type RedisError, refusedAs } from '../wire/errors.ts';
 import { Script } from '../wire/script.ts';
 import { fieldsOf, type RedisValue, type Server } from '../wire/values.ts';
-import { GROUP } from './layout.ts';
+import type { Log } from '../../process/log.ts';
+import { GROUP, STREAM, TWO_STREAMS } from './layout.ts';
 
 const script = new Script('join.lua');
 
@@ -18,6 +19,17 @@ export async function ensureGroup(server: Server, stream: string): Promise<boole
   const group = groups.map(fieldsOf).find((one) => one.get('name') === GROUP);
   if (group === undefined) await makeGroup(server, stream);
   return group === undefined || group.get('last-delivered-id') === '0-0';
+}
+
+/** Logs the events of a server that another form of INGEST_QUEUE_URI names, because nobody may notice that they wait. */
+export async function warnOfOthers(server: Server, stream: string, log: Log): Promise<void> {
+  const others = stream === STREAM ? TWO_STREAMS : TWO_STREAMS.includes(stream) ? [STREAM] : [];
+  for (const other of others) {
+    const events = Number(await server.send(['XLEN', other]).catch(refusedAs(0)));
+    const form = other === STREAM ? 'redis://' : 'dispatcher://';
+    const text = `the server also holds the queue ${other}: its events land only with INGEST_QUEUE_URI=${form}…`;
+    if (events > 0) log.warn({ events }, text);
+  }
 }
 
 /** Returns the reply of XINFO; empty if there is no such stream or group. */

@@ -11,7 +11,7 @@ import { QueueRefusal, refusedAs, SettingRefused } from '../wire/errors.ts';
 import type { MasterLookup } from '../server/connection.ts';
 import { queueIdentity, type Identify, type IdentityOptions, type QueueIdentity } from './identity.ts';
 import { sentinelLookup } from '../server/sentinel-lookup.ts';
-import { keyOf, STREAM } from './layout.ts';
+import { keyOf, STREAM, TWO_STREAMS } from './layout.ts';
 
 export interface QueuePartition {
   readonly stream: string;
@@ -39,7 +39,7 @@ export function queuePartitions(
   };
   if (address.kind === 'dispatcher')
     return address.uris.map((place, at) =>
-      part(DISPATCHER_STREAMS[at] ?? '', place, dispatcherIdentity(address.uris, at, system, options)),
+      part(TWO_STREAMS[at] ?? '', place, dispatcherIdentity(address.uris, at, system, options)),
     );
   if (address.kind !== 'cluster') {
     const place = address.kind === 'server' ? address.uri : sentinelLookup(address, system);
@@ -52,16 +52,13 @@ export function queuePartitions(
   );
 }
 
-/** The first stream has the events with an even hash. */
-const DISPATCHER_STREAMS = ['ingest-a', 'ingest-b'];
-
 function dispatcherIdentity(
   uris: readonly [string, string],
   at: number,
   system: ClockAndRandom,
   options: IdentityOptions,
 ): Identify {
-  const [stream = '', other = ''] = at === 0 ? DISPATCHER_STREAMS : DISPATCHER_STREAMS.toReversed();
+  const [stream = '', other = ''] = at === 0 ? TWO_STREAMS : TWO_STREAMS.toReversed();
   return async (server, known) => {
     if (uris[0] !== uris[1] && (await isUnknown(server, stream, other)) && options.makes !== false)
       // If swapped hosts wrote metadata to a new server, the correct order would be refused later.
