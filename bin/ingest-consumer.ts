@@ -4,8 +4,7 @@ import { readConsumerConfig, type ConsumerConfig } from '../lib/consumer/config.
 import { problem } from '../lib/ingest/errors.ts';
 import { createProcessEndpoints } from '../lib/http/process-endpoints.ts';
 import { landingSpans } from '../lib/consumer/landing-spans.ts';
-import { QUARANTINE_REASONS } from '../lib/consumer/quarantine.ts';
-import { checkSchemas, WatchedSchemas } from '../lib/consumer/schemas.ts';
+import { checkSchemas, watchedSchemas } from '../lib/consumer/schemas.ts';
 import { TablesDiffer } from '../lib/ingest/warehouse.ts';
 import type { QueueReport } from '../lib/ingest/queue.ts';
 import { GROUP, STREAM } from '../lib/redis/stream/layout.ts';
@@ -40,9 +39,9 @@ async function connect(config: ConsumerConfig, found: (line: string) => void): P
 }
 
 async function run(config: ConsumerConfig, log: Log, onStop: OnStop): Promise<void> {
-  const schemas = await WatchedSchemas.open(config.schemasDir, SYSTEM.clock);
-  const metrics = consumerMetrics(QUARANTINE_REASONS, SYSTEM.clock);
-  schemas?.watch({ clock: SYSTEM.clock, log, onOutcome: metrics.reloads.of('schemas') });
+  const schemas = await watchedSchemas(config.schemasDir, SYSTEM.clock);
+  const metrics = consumerMetrics(SYSTEM.clock);
+  schemas?.watch({ log, onOutcome: metrics.reloads.of('schemas') });
   metrics.schemaTypesUnusable.read(() => schemas?.unusable ?? 0);
   const { batchMax, replicasMax, queuePartitions: partitions } = config;
   const onReport = (report: QueueReport, partition: string): void => metrics.queue.reported(partition, report);

@@ -60,16 +60,12 @@ export class Intake {
   #reserved = 0;
   /** Mean size of a body in the last read that was not empty. */
   #meanBytes = 0;
-  #backlog = false;
+  /** True if the last read was full, so that the queue probably has more entries. */
+  backlog = false;
   #ended = false;
 
   constructor(options: IntakeOptions) {
     this.#options = options;
-  }
-
-  /** True if the last read was full, so that the queue probably has more entries. */
-  get backlog(): boolean {
-    return this.#backlog;
   }
 
   /** Makes reads small, because a large one may have failed. They double while they are full. */
@@ -84,7 +80,7 @@ export class Intake {
 
   /** Lets `take` return the waiting entries, because the next read may take a long time. */
   settle(): void {
-    this.#backlog = false;
+    this.backlog = false;
     this.#wakeTakers();
   }
 
@@ -107,8 +103,8 @@ export class Intake {
     this.#held += count;
     this.#heldBytes += bytes;
     if (count > 0) this.#meanBytes = bytes / count;
-    this.#backlog = count >= reserved;
-    if (this.#backlog) this.#readEntries *= 2;
+    this.backlog = count >= reserved;
+    if (this.backlog) this.#readEntries *= 2;
     this.addChecked(entries);
   }
 
@@ -139,7 +135,7 @@ export class Intake {
   }
 
   #filling(): boolean {
-    return this.#backlog && this.#waiting.length < this.#options.wanted && (this.#reserved > 0 || this.#room() > 0);
+    return this.backlog && this.#waiting.length < this.#options.wanted && (this.#reserved > 0 || this.#room() > 0);
   }
 
   /** Returns the number of entries for the next read; 0 if it must wait. */

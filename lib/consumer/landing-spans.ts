@@ -4,18 +4,14 @@ import { isSampled } from '../ingest/trace-context.ts';
 import type { Tracing } from '../telemetry/tracing.ts';
 import type { Entered } from './quarantine.ts';
 
-/** The values of `messaging.system`, `messaging.destination.name` and `messaging.consumer.group.name`. */
-interface ReadQueue {
-  readonly system: string;
-  readonly destination: string;
-  readonly group: string;
-}
-
 /** Records the spans of one transaction. Times are Unix times in milliseconds. */
 export type LandingSpans = (entries: readonly Entered[], startMs: number, endMs: number) => void;
 
 export const landingSpans =
-  (tracing: Tracing, { system, destination, group }: ReadQueue): LandingSpans =>
+  (
+    tracing: Tracing,
+    { system, destination, group }: Readonly<Record<'system' | 'destination' | 'group', string>>,
+  ): LandingSpans =>
   (entries, startMs, endMs) => {
     for (const entry of entries) {
       const { traceparent, tracestate } = entry;

@@ -6,13 +6,8 @@
 // A batch with an event that the warehouse cannot store is halved until that event is alone: about 2·log2(n) calls.
 import { isErased } from '../ingest/erased.ts';
 import type { QueueReader } from '../ingest/queue.ts';
-import {
-  BatchRefused,
-  BatchTooSlow,
-  type LandingOutcome,
-  type QuarantinedEntry,
-  type Warehouse,
-} from '../ingest/warehouse.ts';
+import { BatchRefused, BatchTooSlow } from '../ingest/warehouse.ts';
+import type { LandingOutcome, QuarantinedEntry, Warehouse } from '../ingest/warehouse.ts';
 import type { Clock } from '../process/clock.ts';
 import { Throttled, type Log } from '../process/log.ts';
 import { messageOf } from '../process/message-of.ts';
@@ -103,9 +98,7 @@ export class Landing {
       const erased = await this.#erased(some, ERASED_AGE_MS);
       const isErasedNow = ({ id }: Entered): boolean => erased.has(id ?? '');
       const landing = erased.size === 0 ? some : some.map((one) => (isErasedNow(one) ? withoutBody(one) : one));
-      const rejections = [
-        ...(await this.#landOrHalve(landing.filter((one): one is EnteredEvent => !isRejection(one)))),
-      ];
+      const rejections = await this.#landOrHalve(landing.filter((one): one is EnteredEvent => !isRejection(one)));
       const invalid = landing.filter(isRejection);
       if (invalid.length > 0) rejections.push(...(await this.#notLanded(invalid)));
       const startMs = this.#options.clock.epochMs();
@@ -147,7 +140,7 @@ export class Landing {
   }
 
   /** Lands events and returns those that cannot land. */
-  async #landOrHalve(events: readonly EnteredEvent[]): Promise<readonly Rejection[]> {
+  async #landOrHalve(events: readonly EnteredEvent[]): Promise<Rejection[]> {
     const [first] = events;
     if (first === undefined) return [];
     const startMs = this.#options.clock.epochMs();
@@ -168,7 +161,7 @@ export class Landing {
     }
   }
 
-  #tally(events: readonly EnteredEvent[], outcomes: readonly LandingOutcome[], startMs: number): readonly Rejection[] {
+  #tally(events: readonly EnteredEvent[], outcomes: readonly LandingOutcome[], startMs: number): Rejection[] {
     const now = this.#options.clock.epochMs();
     const isLanded = (_: unknown, at: number): boolean => outcomes[at] === 'landed' || outcomes[at] === 'duplicate';
     this.#options.telemetry.spans?.(events.filter(isLanded), startMs, now);

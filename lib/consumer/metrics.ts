@@ -4,21 +4,22 @@ import { QueueGauges } from '../telemetry/queue-gauges.ts';
 import { ReloadMetrics } from '../telemetry/reload-metrics.ts';
 import { processRegistry } from '../telemetry/process-registry.ts';
 import type { Clock } from '../process/clock.ts';
+import { QUARANTINE_REASONS } from './quarantine.ts';
 
 /** Bucket bounds with fine steps up to one second, the target for landing, and coarse ones up to the retention. */
 const LANDING_BOUNDS_S = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 600, 3600, 21_600, 86_400];
 
 export type ConsumerMetrics = ReturnType<typeof consumerMetrics>;
 
-/** Counters for all `quarantineReasons` start at 0. */
-export function consumerMetrics<R extends string>(quarantineReasons: readonly R[], clock: Clock) {
+/** Counters for all reasons start at 0. */
+export function consumerMetrics(clock: Clock) {
   const registry = processRegistry();
   const counter = (name: string, help: string): CounterFamily => new CounterFamily(registry, name, help);
   const quarantined = counter(
     'ingest_quarantined_total',
     'Entries that could not land and were put in quarantine, by reason.',
   );
-  for (const reason of quarantineReasons) quarantined.of({ reason });
+  for (const reason of QUARANTINE_REASONS) quarantined.of({ reason });
   const delay = new HistogramFamily(
     registry,
     'ingest_landing_delay_seconds',

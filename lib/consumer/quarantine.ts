@@ -19,13 +19,7 @@ export const QUARANTINE_REASONS = [
 export type QuarantineReason = (typeof QUARANTINE_REASONS)[number];
 
 /** The position of an entry (see Delivery), and its `tracestate`. */
-interface Place {
-  readonly source: string;
-  readonly entry: string;
-  readonly replayOf?: string;
-  readonly servers?: number;
-  readonly tracestate?: string | undefined;
-}
+type Place = Pick<Delivery, 'source' | 'entry' | 'replayOf' | 'servers'> & Partial<Pick<TraceContext, 'tracestate'>>;
 
 export type EnteredEvent = LandingEvent & Place;
 

@@ -5,7 +5,7 @@
 // slots.
 import type { ProcessState } from '../http/process-endpoints.ts';
 import type { QueueReader } from '../ingest/queue.ts';
-import type { Warehouse } from '../ingest/warehouse.ts';
+import { shared } from '../process/shared.ts';
 import { exposition } from '../telemetry/process-registry.ts';
 import { Consumer, type ConsumerLimits, type ConsumerOptions } from './consumer.ts';
 import { LandingSlots } from './landing.ts';
@@ -29,7 +29,7 @@ export class Replica {
     this.#readers = readers;
     this.#metrics = telemetry.metrics;
     this.#watch = new Watch(options);
-    const warehouse = preparedOnce(options.warehouse);
+    const warehouse = { ...options.warehouse, prepare: shared(() => options.warehouse.prepare()) };
     const limits = { ...options.limits, slots: new LandingSlots(), streams: readers.length };
     this.#consumers = readers.map((reader, partition) => {
       const ownLog = readers.length === 1 ? log : log.child({ partition });
@@ -85,14 +85,4 @@ export class Replica {
       metrics: () => exposition(metrics.registry),
     };
   }
-}
-
-/** Makes concurrent calls of `prepare` share one preparation. */
-function preparedOnce(warehouse: Warehouse): Warehouse {
-  let preparing: ReturnType<Warehouse['prepare']> | undefined;
-  const prepare = (): ReturnType<Warehouse['prepare']> => {
-    preparing ??= warehouse.prepare().finally(() => (preparing = undefined));
-    return preparing;
-  };
-  return { ...warehouse, prepare };
 }

@@ -39,7 +39,6 @@ export interface CheckRequest {
 }
 
 export class SchemaChecker {
-  /** The faults of unusable files, by name. */
   readonly faults = new Map<string, string>();
   /** Called with the file of a type that loses its schema. */
   onStruck: (name: string) => void = () => undefined;
@@ -57,12 +56,7 @@ export class SchemaChecker {
   #closed = false;
 
   /** Loads files. An unusable one is replaced by the last good content. Without usable files, no thread starts. */
-  static async load(
-    clock: Clock,
-    files: SchemaFiles,
-    unreadable: Faults,
-    last?: SchemaChecker,
-  ): Promise<SchemaChecker> {
+  static async load(clock: Clock, files: SchemaFiles, unreadable: Faults, last?: SchemaChecker) {
     const loaded = new SchemaChecker(clock, files, last);
     for (let faults = unreadable; ; faults = await loaded.#start()) {
       for (const [name, fault] of faults) loaded.#replace(name, fault, last);
@@ -81,7 +75,6 @@ export class SchemaChecker {
     return [...new Set([...this.#good.keys(), ...this.faults.keys()])].sort();
   }
 
-  /** The number of types without a usable schema. */
   get unusable(): number {
     return this.names.filter((name) => !this.#isUsable(name)).length;
   }
@@ -126,10 +119,13 @@ export class SchemaChecker {
   /** Starts a thread, unless files have faults. */
   async #start(): Promise<Faults> {
     const thread = new Thread(this.#good);
-    const faults = await thread.faults();
-    if (faults.length === 0) this.#thread = thread;
+    const faults = await thread.reply<Faults>();
+    if (faults?.length === 0) this.#thread = thread;
     else thread.end();
-    return faults;
+    if (faults !== undefined) return faults;
+    const name = [...this.#good.keys()][thread.step[0] ?? 0];
+    if (name === undefined) throw new Error('the thread that checks schemas does not start');
+    return [[name, 'takes too long or too much memory to compile']];
   }
 
   /** Returns the problems of some of the first events. */
@@ -137,10 +133,12 @@ export class SchemaChecker {
     if (!this.#isUsable(name)) return texts.map(() => NO_USABLE_SCHEMA);
     while (this.#thread?.hasEnded !== false)
       if ((await this.#start().catch(() => undefined))?.length !== 0) await this.#clock.sleep(RESTART_PAUSE_MS);
-    const { step, problems } = await this.#thread.check({ name, texts });
+    const thread = this.#thread;
+    const problems = await thread.reply<readonly Problems[]>({ name, texts });
     if (problems !== undefined) return problems;
+    const slow = thread.step[0] ?? 0;
     // The problems of the events before are lost.
-    if (step > 0) return this.#takeTurn({ name, texts: texts.slice(0, step) });
+    if (slow > 0) return this.#takeTurn({ name, texts: texts.slice(0, slow) });
     this.#strike(name);
     return [TOO_SLOW];
   }
@@ -158,45 +156,32 @@ export class SchemaChecker {
 
 /** One life of the thread. */
 class Thread {
-  readonly #names: readonly string[];
-  readonly #worker: Worker;
-  readonly #step = new Int32Array(new SharedArrayBuffer(4)).fill(-1);
+  /** The index of the file or event that has ended the thread. */
+  readonly step = new Int32Array(new SharedArrayBuffer(4)).fill(-1);
   hasEnded = false;
+  readonly #worker: Worker;
 
   constructor(files: SchemaFiles) {
-    this.#names = [...files.keys()];
     const file = new URL(`./schema-worker${extname(import.meta.filename)}`, import.meta.url);
-    const workerData: ThreadData = { files, step: this.#step };
+    const workerData: ThreadData = { files, step: this.step };
     this.#worker = new Worker(file, { workerData, resourceLimits: LIMITS });
     this.#worker.on('error', () => (this.hasEnded = true));
   }
 
-  /** Call this first. */
-  async faults(): Promise<Faults> {
-    const faults = await this.#reply<Faults>();
-    if (faults !== undefined) return faults;
-    const name = this.#names[this.#step[0] ?? 0];
-    if (name === undefined) throw new Error('the thread that checks schemas does not start');
-    return [[name, 'takes too long or too much memory to compile']];
-  }
-
-  /** Without `problems`, the event `step` has ended the thread. */
-  async check(request: CheckRequest): Promise<{ step: number; problems: readonly Problems[] | undefined }> {
-    this.#step[0] = 0;
-    this.#worker.postMessage(request);
-    const problems = await this.#reply<readonly Problems[]>();
-    return { step: this.#step[0], problems };
-  }
-
-  end(): void {
-    void this.#worker.terminate();
-  }
-
-  /** Resolves with `undefined` if the thread ends. A pending call keeps the process alive. */
-  async #reply<Reply>(): Promise<Reply | undefined> {
+  /** Resolves with `undefined` if the thread ends. The first reply, without a request, is the faults of the files. */
+  async reply<Reply>(request?: CheckRequest): Promise<Reply | undefined> {
+    if (request !== undefined) {
+      this.step[0] = 0;
+      this.#worker.postMessage(request);
+    }
+    // A pending call keeps the process alive.
     this.#worker.ref();
     const replies = await once(this.#worker, 'message').catch(() => []);
     this.#worker.unref();
     return replies[0] as Reply | undefined;
+  }
+
+  end(): void {
+    void this.#worker.terminate();
   }
 }

@@ -7,7 +7,7 @@ import type { Clock } from '../process/clock.ts';
 import { errno } from '../process/env.ts';
 import { readOperatorFile } from '../process/operator-file.ts';
 import { EXIT, StartFailure } from '../process/program.ts';
-import { reloadable, type Reloadable, type Reloading } from '../process/reloadable.ts';
+import { reloadable, type Reloading } from '../process/reloadable.ts';
 import { SchemaChecker, type Problems } from './schema-checker.ts';
 
 const ENDING = '.json';
@@ -53,86 +53,78 @@ export async function checkSchemas(folder: string | undefined, clock: Clock): Pr
   return schemas.names.length === 0 ? [noSchemas(folder)] : [];
 }
 
-/** Returns the problems of each event, none if it matches. */
-export type SchemaCheck = (bodies: readonly Buffer[]) => Promise<readonly Problems[]>;
-
 /**
- * Reads one file for `schema try`, and the files in its folder, because it may refer to them. Rejects with a
- * StartFailure if the file is unusable.
+ * Reads one file for `schema try`, and the files in its folder, because it may refer to them. Returns the check of
+ * events. Rejects with a StartFailure if the file is unusable.
  */
-export async function readSchema(path: string, clock: Clock): Promise<SchemaCheck> {
+export async function readSchema(path: string, clock: Clock) {
   const [folder, name] = [dirname(path), basename(path)];
   const names = new Set([name, ...(await namesIn(folder).catch(() => []))]);
   const schemas = await load(clock, folder, names, undefined, name);
   const fault = schemas.faults.get(name);
   if (fault !== undefined) throw new StartFailure(EXIT.configuration, `${path}: ${fault}`);
-  return (bodies) => schemas.check(name, bodies);
+  return (bodies: readonly Buffer[]) => schemas.check(name, bodies);
 }
 
-/** The schemas in use: the last good one of each type. */
-export class WatchedSchemas {
-  readonly #folder: string;
-  readonly #schemas: Reloadable<SchemaChecker>;
+export type WatchedSchemas = NonNullable<Awaited<ReturnType<typeof watchedSchemas>>>;
 
-  /** Resolves with `undefined` if INGEST_SCHEMAS_DIR is not set. Rejects with a StartFailure if it is unreadable. */
-  static async open(folder: string | undefined, clock: Clock): Promise<WatchedSchemas | undefined> {
-    if (folder === undefined) return undefined;
-    const schemas = await reloadable([folder], async (last?: SchemaChecker) =>
-      load(clock, folder, await namesIn(folder), last),
-    );
-    return new WatchedSchemas(folder, schemas);
-  }
-
-  private constructor(folder: string, schemas: Reloadable<SchemaChecker>) {
-    this.#folder = folder;
-    this.#schemas = schemas;
-  }
-
-  /** Starts to watch the files. `onOutcome` receives `false` while a type has no usable schema, or an older one. */
-  watch({ clock, log, onOutcome }: Pick<Reloading<unknown>, 'clock' | 'log' | 'onOutcome'>): void {
-    const fields = ({ names }: SchemaChecker): object => ({
-      types: names.map((name) => name.slice(0, -ENDING.length)),
-    });
-    const use = (schemas: SchemaChecker): void => {
-      const faults = faultsOf(schemas);
-      if (faults.length > 0)
-        log.error({ faults }, 'unusable schemas: their types keep the last good schema, or go to quarantine');
-      schemas.onStruck = (file) => {
-        onOutcome(false);
-        log.error({ file }, 'the schema of a type takes too long: its events go to quarantine until its file changes');
+/**
+ * Opens the schemas in use, the last good one of each type. Resolves with `undefined` if INGEST_SCHEMAS_DIR is not set.
+ * Rejects with a StartFailure if it is unreadable.
+ */
+export async function watchedSchemas(folder: string | undefined, clock: Clock) {
+  if (folder === undefined) return undefined;
+  const schemas = await reloadable([folder], async (last?: SchemaChecker) =>
+    load(clock, folder, await namesIn(folder), last),
+  );
+  return {
+    /** `onOutcome` receives `false` while a type has no usable schema, or an older one. */
+    watch({ log, onOutcome }: Pick<Reloading<unknown>, 'log' | 'onOutcome'>): void {
+      const fields = ({ names }: SchemaChecker): object => ({
+        types: names.map((name) => name.slice(0, -ENDING.length)),
+      });
+      const use = (next: SchemaChecker): void => {
+        const faults = faultsOf(next);
+        if (faults.length > 0)
+          log.error({ faults }, 'unusable schemas: their types keep the last good schema, or go to quarantine');
+        next.onStruck = (file) => {
+          onOutcome(false);
+          log.error(
+            { file },
+            'the schema of a type takes too long: its events go to quarantine until its file changes',
+          );
+        };
       };
-    };
-    const tell = (isNew: boolean): void =>
-      onOutcome(isNew && this.#schemas.value.faults.size === 0 && this.unusable === 0);
-    const first = this.#schemas.value;
-    log.info(fields(first), 'events of these types are checked against their schemas');
-    use(first);
-    if (first.names.length === 0) log.warn(noSchemas(this.#folder));
-    if (first.faults.size > 0) onOutcome(false);
-    const onChange = (schemas: SchemaChecker): void => {
-      this.#schemas.value.close();
-      use(schemas);
-    };
-    this.#schemas.watch({ kind: 'schemas', clock, log, fields, onChange, onOutcome: tell });
-  }
+      const first = schemas.value;
+      log.info(fields(first), 'events of these types are checked against their schemas');
+      use(first);
+      if (first.names.length === 0) log.warn(noSchemas(folder));
+      if (first.faults.size > 0) onOutcome(false);
+      schemas.watch({
+        ...{ kind: 'schemas', clock, log, fields },
+        onChange: (next) => {
+          schemas.value.close();
+          use(next);
+        },
+        onOutcome: (isNew) => onOutcome(isNew && schemas.value.faults.size === 0 && schemas.value.unusable === 0),
+      });
+    },
 
-  /** Types without a usable schema. */
-  get unusable(): number {
-    return this.#schemas.value.unusable;
-  }
+    /** Types without a usable schema. */
+    get unusable(): number {
+      return schemas.value.unusable;
+    },
 
-  /** False if the type has no schema, or if the event is erased. */
-  has({ type, body }: { readonly type: string; readonly body: Buffer }): boolean {
-    return this.#schemas.value.has(type + ENDING) && !isErased(body);
-  }
+    /** False if the type has no schema, or if the event is erased. */
+    has: ({ type, body }: { readonly type: string; readonly body: Buffer }): boolean =>
+      schemas.value.has(type + ENDING) && !isErased(body),
 
-  /** Resolves with the problems of each event of a type, none if it matches. Never rejects. */
-  check(type: string, bodies: readonly Buffer[]): Promise<readonly Problems[]> {
-    return this.#schemas.value.check(type + ENDING, bodies);
-  }
+    check: (type: string, bodies: readonly Buffer[]): Promise<readonly Problems[]> =>
+      schemas.value.check(type + ENDING, bodies),
 
-  stop(): void {
-    this.#schemas.stop();
-    this.#schemas.value.close();
-  }
+    stop(): void {
+      schemas.stop();
+      schemas.value.close();
+    },
+  };
 }

@@ -54,14 +54,9 @@ export class Watch {
     if (skewS > CLOCK_SKEW_S_MAX) this.#clockWarning.line(() => log.warn({ skewS }, text));
     const { memoryBytes = 0, memoryLimitBytes = 0, events } = size ?? {};
     if (memoryLimitBytes === 0 || memoryBytes < WARNING_SHARE * memoryLimitBytes) return;
-    const fields = {
-      events,
-      memoryBytes,
-      memoryLimitBytes,
-      percent: Math.round((100 * memoryBytes) / memoryLimitBytes),
-    };
+    const percent = Math.round((100 * memoryBytes) / memoryLimitBytes);
     const full = 'the queue is nearly full: at its limit it refuses events, until landed ones leave it after 24 hours';
-    this.#sizeWarning.line(() => log.warn(fields, full));
+    this.#sizeWarning.line(() => log.warn({ events, memoryBytes, memoryLimitBytes, percent }, full));
   }
 
   async #probe(): Promise<void> {

@@ -7,7 +7,6 @@ import type { Session } from '../../lib/admin/session.ts';
 import { Consumer, type ConsumerOptions } from '../../lib/consumer/consumer.ts';
 import { LandingSlots } from '../../lib/consumer/landing.ts';
 import { consumerMetrics } from '../../lib/consumer/metrics.ts';
-import { QUARANTINE_REASONS } from '../../lib/consumer/quarantine.ts';
 import { readSchema } from '../../lib/consumer/schemas.ts';
 import type { QueueReader } from '../../lib/ingest/queue.ts';
 import type { QueueAdmin } from '../../lib/ingest/queue-admin.ts';
@@ -153,7 +152,7 @@ export class InProcess {
       ...SYSTEM,
       reader,
       warehouse: { ...this.warehouse, ...rows },
-      telemetry: { metrics: consumerMetrics(QUARANTINE_REASONS, SYSTEM.clock), log },
+      telemetry: { metrics: consumerMetrics(SYSTEM.clock), log },
       limits: { batchMax: 100, replicasMax: 6, streams: 1, slots: new LandingSlots() },
       schemas,
     });

@@ -2,7 +2,6 @@ import assert from 'node:assert/strict';
 import { before, beforeEach, describe, it, type TestContext } from 'node:test';
 import { Consumer, type ConsumerLimits, type ConsumerOptions } from '../../lib/consumer/consumer.ts';
 import { LandingSlots, type Telemetry } from '../../lib/consumer/landing.ts';
-import { QUARANTINE_REASONS } from '../../lib/consumer/quarantine.ts';
 import type { Delivery, EntryName, QueueReader } from '../../lib/ingest/queue.ts';
 import {
   TablesDiffer,
@@ -38,7 +37,7 @@ interface Running {
 
 const limits = (): ConsumerLimits => ({ batchMax: BATCH_MAX, replicasMax: 6, streams: 1, slots: new LandingSlots() });
 const silent = (): Telemetry => ({
-  metrics: consumerMetrics(QUARANTINE_REASONS, SYSTEM.clock),
+  metrics: consumerMetrics(SYSTEM.clock),
   log: createLog('test', 'error').child({}, { level: 'silent' }),
 });
 const event = (id: string, data: unknown = ''): string => JSON.stringify({ id, type: 'order.paid', data });

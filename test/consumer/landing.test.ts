@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it, type TestContext } from 'node:test';
 import { Landing } from '../../lib/consumer/landing.ts';
 import { consumerMetrics } from '../../lib/consumer/metrics.ts';
-import { QUARANTINE_REASONS, classify, isRejection, rejected, type Entered } from '../../lib/consumer/quarantine.ts';
+import { classify, isRejection, rejected, type Entered } from '../../lib/consumer/quarantine.ts';
 import type { Delivery } from '../../lib/ingest/queue.ts';
 import { BatchTooSlow, type LandedBefore, type LandingEvent, type Warehouse } from '../../lib/ingest/warehouse.ts';
 import { createLog } from '../../lib/process/log.ts';
@@ -67,7 +67,7 @@ async function start(
     ...SYSTEM,
     reader: { erased: () => Promise.resolve(new Set()) },
     warehouse,
-    telemetry: { metrics: consumerMetrics(QUARANTINE_REASONS, SYSTEM.clock), log },
+    telemetry: { metrics: consumerMetrics(SYSTEM.clock), log },
   });
   const landAll = async (batch: readonly Entered[]): Promise<string[]> => {
     const done: string[] = [];

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it, type TestContext } from 'node:test';
 import { consumerMetrics } from '../../lib/consumer/metrics.ts';
-import { QUARANTINE_REASONS } from '../../lib/consumer/quarantine.ts';
 import { Replica } from '../../lib/consumer/replica.ts';
 import type { Warehouse } from '../../lib/ingest/warehouse.ts';
 import { createLog } from '../../lib/process/log.ts';
@@ -93,7 +92,7 @@ async function start(t: TestContext, redis: TestRedis, warehouse: Warehouse): Pr
     ...SYSTEM,
     readers,
     warehouse,
-    telemetry: { metrics: consumerMetrics(QUARANTINE_REASONS, SYSTEM.clock), log },
+    telemetry: { metrics: consumerMetrics(SYSTEM.clock), log },
     limits: { batchMax: 500, replicasMax: 6 },
   });
   const done = replica.run();

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import { checkSchemas, readSchema, WatchedSchemas } from '../../lib/consumer/schemas.ts';
+import { checkSchemas, readSchema, watchedSchemas, type WatchedSchemas } from '../../lib/consumer/schemas.ts';
 import { erasedBody } from '../../lib/ingest/erased.ts';
 import type { Log } from '../../lib/process/log.ts';
 import { StartFailure } from '../../lib/process/program.ts';
@@ -29,10 +29,10 @@ async function open(folder: string): Promise<Opened> {
   const outcomes: boolean[] = [];
   const line = (fields: Readonly<Record<string, unknown>>, text: string): void =>
     void logged.push(`${text} ${JSON.stringify(fields)}`);
-  const schemas = await WatchedSchemas.open(folder, SYSTEM.clock);
+  const schemas = await watchedSchemas(folder, SYSTEM.clock);
   assert.ok(schemas !== undefined);
   const log = { info: line, warn: line, error: line } as unknown as Log;
-  schemas.watch({ clock: SYSTEM.clock, log, onOutcome: (current) => void outcomes.push(current) });
+  schemas.watch({ log, onOutcome: (current) => void outcomes.push(current) });
   atEnd(() => schemas.stop());
   return { schemas, logged, outcomes };
 }
@@ -158,7 +158,7 @@ describe('a folder of schemas', () => {
     const { schemas } = await open(temporaryFolder());
     assert.equal(schemas.has({ type: 't', body: Buffer.from('{}') }), false);
     assert.equal(process.getActiveResourcesInfo().includes('MessagePort'), false);
-    assert.equal(await WatchedSchemas.open(undefined, SYSTEM.clock), undefined);
+    assert.equal(await watchedSchemas(undefined, SYSTEM.clock), undefined);
   });
 });
 

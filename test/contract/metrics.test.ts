@@ -17,7 +17,7 @@ const served = async (registry: { metrics(): Promise<string> }): Promise<readonl
 describe('deploy/operate.md', () => {
   for (const [program, { registry }] of Object.entries({
     gateway: gatewayMetrics(SYSTEM.clock),
-    consumer: consumerMetrics([], SYSTEM.clock),
+    consumer: consumerMetrics(SYSTEM.clock),
   }))
     it(`lists the metrics of the ${program}`, async () =>
       assert.deepEqual(namesIn(section(`### Metrics of the ${program}`)), await served(registry)));

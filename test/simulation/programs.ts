@@ -17,7 +17,6 @@ import { RefusalMeter, RouteMeter } from '../../lib/gateway/request-meter.ts';
 import { Consumer } from '../../lib/consumer/consumer.ts';
 import { LandingSlots } from '../../lib/consumer/landing.ts';
 import { consumerMetrics } from '../../lib/consumer/metrics.ts';
-import { QUARANTINE_REASONS } from '../../lib/consumer/quarantine.ts';
 import type { Authority } from '../../lib/identity/authority.ts';
 import { createLog, type Log } from '../../lib/process/log.ts';
 import type { ClockAndRandom } from '../../lib/process/clock.ts';
@@ -44,7 +43,7 @@ const log = createLog('simulation', 'error').child({}, { level: process.env['SIM
 const GATEWAY_METRICS = gatewayMetrics(SYSTEM.clock);
 const REFUSALS = new RefusalMeter(GATEWAY_METRICS, new RefusalLog(log, SYSTEM.clock));
 const METER = new RouteMeter(GATEWAY_METRICS, '/events', SYSTEM.clock);
-const CONSUMER_METRICS = consumerMetrics(QUARANTINE_REASONS, SYSTEM.clock);
+const CONSUMER_METRICS = consumerMetrics(SYSTEM.clock);
 
 const partOf = (system: ClockAndRandom): QueuePartition => queuePartitions(URI, 1, system)[0] as QueuePartition;
 

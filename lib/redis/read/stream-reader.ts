@@ -6,16 +6,8 @@
 // A registered member sends a heartbeat every second. Without one for REPLICA_LEASE_MS, it is not counted until it
 // sends another one.
 import { hostname } from 'node:os';
-import {
-  GroupVanished,
-  REPLICA_LEASE_MS,
-  type AcceptedEvent,
-  type Delivery,
-  type EntryName,
-  type QueueReport,
-  type QueueReader,
-  type QueueState,
-} from '../../ingest/queue.ts';
+import { GroupVanished, REPLICA_LEASE_MS } from '../../ingest/queue.ts';
+import type { AcceptedEvent, Delivery, EntryName, QueueReader, QueueReport, QueueState } from '../../ingest/queue.ts';
 import type { Clock, Random, Timer } from '../../process/clock.ts';
 import type { Log } from '../../process/log.ts';
 import { RedisConnection } from '../server/connection.ts';

@@ -30,9 +30,3 @@ export async function askOnce<T>(
     client.leave(user);
   }
 }
-
-/** Returns a function whose calls share a result while it is outstanding, because partitions often ask together. */
-export function shared<T>(ask: () => Promise<T>): () => Promise<T> {
-  let asking: Promise<T> | undefined;
-  return () => (asking ??= ask().finally(() => (asking = undefined)));
-}
