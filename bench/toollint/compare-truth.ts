@@ -69,7 +69,7 @@ type Findings = readonly Finding[];
 /** `baseline` has the findings `before` as a report or as a baseline file, which has no source lines. */
 function compare(name: string, baseline: Findings, before: Findings, after: Findings, changes: SourceChanges): void {
   const entries = baseline.map((finding) => ({ finding }));
-  const { known } = matchFindings(entries, after, { changes });
+  const { known } = matchFindings(entries, after, changes);
   const news = after.filter((finding) => !known.has(finding));
   const total = totals.get(name) ?? { known: 0, news: 0 };
   total.known += knownAmong(news, before, after);

@@ -7,9 +7,9 @@ import type { Report } from '../document/report-schema.ts';
 import { changesSinceBaseline } from './baseline-input.ts';
 import { judge, type JudgeOptions, type Judgment } from './judge.ts';
 import { gateFrom, inputsOf, inputSource, parseCommand, VERDICT_OPTIONS } from './options.ts';
-import { planOutput, writeOutput } from './outputs.ts';
-import { note, type ProgramIo } from './program-io.ts';
-import { verdictOf } from './verdict.ts';
+import { planOutput } from './outputs.ts';
+import type { ProgramIo } from './program-io.ts';
+import { finish } from './verdict.ts';
 
 export type CompareOptions = Pick<JudgeOptions, 'quiet' | 'gate' | 'changes'>;
 
@@ -48,13 +48,11 @@ export async function runCompare(args: readonly string[], io: ProgramIo): Promis
   const changes = changesSinceBaseline(base, values.renames, { root: io.cwd });
   const quiet = values.quiet === true;
   const outcome = await compare(base, await inputSource(currentPath, io), { quiet, gate, changes });
-  const { report, comparison, current } = outcome;
-  for (const text of outcome.notes) note(io, text);
+  const { comparison, current } = outcome;
   const news = new Set(comparison.news);
   const compared: Stated[] = [
     ...current.findings.map((finding): Stated => ({ finding, state: news.has(finding) ? 'new' : 'unchanged' })),
     ...comparison.fixed.map(({ finding }): Stated => ({ finding, state: 'fixed' })),
   ];
-  await writeOutput(plan, report, io, { report: current, compared });
-  return verdictOf(plan, values, outcome, io);
+  return finish(plan, values, outcome, io, { report: current, compared });
 }

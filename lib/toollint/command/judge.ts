@@ -104,8 +104,8 @@ function selected(
 
 /** Returns the day on which acceptances are checked: that of the scan, or today if the scan has no real timestamp. */
 function dayOf({ timestamp }: Scan): string {
-  const isTime = /^\d{4}-\d{2}-\d{2}/u.test(timestamp) && !timestamp.startsWith('1970-01-01');
-  return (isTime ? timestamp : new Date().toISOString()).slice(0, 10);
+  const [day] = /^(?!1970-01-01)\d{4}-\d{2}-\d{2}/u.exec(timestamp) ?? [];
+  return day ?? new Date().toISOString().slice(0, 10);
 }
 
 /** Refuses a misspelled rule, which would accept nothing. */

@@ -1,13 +1,12 @@
 // The outputs of a run: standard output, `-o`, and files (`--format sarif=out.sarif`). They are checked before the
 // work starts and written after it.
-import { existsSync } from 'node:fs';
-import { realpath, stat } from 'node:fs/promises';
+import { existsSync, statSync } from 'node:fs';
 import { posix, resolve } from 'node:path';
 import { convert, type Format, FORMATS, isFormat } from '../convert/convert.ts';
 import type { ConvertOptions, Stated } from '../convert/converter.ts';
 import { linkOf } from '../convert/plain-text.ts';
 import { SARIF_RESULTS_MAX } from '../convert/to-sarif.ts';
-import { type ReportFailure, throwIfInterrupted, usageFailure } from '../document/failure.ts';
+import { throwIfInterrupted, usageFailure } from '../document/failure.ts';
 import { checkWritable, writeWhole } from '../document/output-file.ts';
 import type { Report } from '../document/report-schema.ts';
 import type { BaselineValues, OUTPUT_OPTIONS, Values } from './options.ts';
@@ -19,7 +18,7 @@ export interface OutputPlan {
   /** Without a file, the document goes to standard output. */
   readonly targets: readonly { readonly format: Format; readonly file?: string | undefined }[];
   readonly options: ConvertOptions;
-  /** Throws ReportFailure if an output would replace one of these files, which are real paths. */
+  /** Throws ReportFailure if an output would replace one of these files. */
   readonly checkRead: (paths: readonly string[]) => void;
 }
 
@@ -38,37 +37,33 @@ export async function planOutput(
   if (mains.length === 0 && (output !== undefined || asked.length === 0))
     asked.unshift({ format: isShown ? 'pretty' : 'report', file: undefined });
   const targets = asked.map((target) => ({ ...target, file: target.file ?? output }));
-  const taken = new Set<string>();
-  const replaced = new Map<string, string>();
-  for (const name of inputs.filter((input) => input !== undefined)) {
-    const { id, isFile } = await placeOf(name === '-' ? '/dev/stdin' : resolve(io.cwd, name));
-    if (isFile) taken.add(id);
-  }
+  const outputs = new Map<string, string>();
+  const check = (path: string, isOutput = false): string => {
+    const { id, isFile } = placeOf(path);
+    const file = isFile || isOutput ? outputs.get(id) : undefined;
+    if (file !== undefined) throw usageFailure(`${file} is read or written already; choose another output`);
+    return id;
+  };
   for (const { file } of targets) {
     if (file === undefined) continue;
     if (file === '' || file === '-')
       throw usageFailure(`'${file}' is not the name of an output: standard output needs no name`);
-    const { id } = await placeOf(resolve(io.cwd, file));
-    if (taken.has(id)) throw isTaken(file);
-    taken.add(id);
-    replaced.set(await realpath(resolve(io.cwd, file)).catch(() => ''), file);
+    outputs.set(check(resolve(io.cwd, file), true), file);
     await checkWritable(resolve(io.cwd, file), file);
   }
-  const checkRead = (paths: readonly string[]): void => {
-    const path = paths.find((one) => replaced.has(one));
-    if (path !== undefined) throw isTaken(replaced.get(path) ?? '');
-  };
+  const checkRead = (paths: readonly string[]): void => paths.forEach((path) => void check(path));
+  checkRead(inputs.flatMap((name) => (name === undefined ? [] : name === '-' ? '/dev/stdin' : resolve(io.cwd, name))));
   return { targets, options: convertOptions(values, io), checkRead };
 }
 
-const isTaken = (file: string): ReportFailure =>
-  usageFailure(`${file} is read or written already; choose another output`);
-
 /** Identifies a file by its inode, because links can lead to it, or by its path if it does not exist yet. */
-async function placeOf(path: string): Promise<{ id: string; isFile: boolean }> {
-  const status = await stat(path, { bigint: true }).catch(() => undefined);
-  if (status === undefined) return { id: path, isFile: true };
-  return { id: `${status.dev}:${status.ino}`, isFile: status.isFile() };
+function placeOf(path: string): { id: string; isFile: boolean } {
+  try {
+    const status = statSync(path, { bigint: true });
+    return { id: `${status.dev}:${status.ino}`, isFile: status.isFile() };
+  } catch {
+    return { id: path, isFile: true };
+  }
 }
 
 function targetOf(text: string): { format: Format; file: string | undefined } {
@@ -104,12 +99,17 @@ function linksFor(text: string | undefined, env: ProgramIo['env']): string | und
   return url.replace(/\/*$/u, '/');
 }
 
-/** `whole` has all findings of a comparison, for the formats that show the state of each. */
+/** All findings of a comparison, for the formats that show the state of each. */
+export interface ComparedReport {
+  readonly report: Report;
+  readonly compared: readonly Stated[];
+}
+
 export async function writeOutput(
   plan: OutputPlan,
   report: Report,
   io: ProgramIo,
-  whole?: { readonly report: Report; readonly compared: readonly Stated[] },
+  whole?: ComparedReport,
 ): Promise<void> {
   throwIfInterrupted(io.signal);
   for (const { format, file } of plan.targets) {

@@ -35,7 +35,7 @@ function doubtsFrom({ coverageOf, exists }: Analysis, changes: ScanOptions['chan
     const doubts = new Map<BaselineEntry, string>();
     for (const [path, entries] of Map.groupBy(missing, ({ finding }) => finding.location.path ?? '')) {
       const { ran, suppressed } = (isLeftOut(path) ? undefined : await coverageOf(path)) ?? { suppressed: [] };
-      const shown = new Set(matchFindings(entries, suppressed, { textOnly: true }).missing);
+      const shown = new Set(matchFindings(entries, suppressed, undefined, true).missing);
       for (const entry of entries) {
         const { ruleId } = entry.finding;
         const isAlwaysOn = isNeverBaselined(entry.finding) || ruleId === ENGINE_RULE;

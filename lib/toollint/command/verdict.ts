@@ -4,7 +4,7 @@ import { counted } from '../convert/plain-text.ts';
 import { lintersOf } from '../document/extension.ts';
 import { writeBaseline } from './baseline-input.ts';
 import type { Judgment } from './judge.ts';
-import { type OutputPlan, writeOutput } from './outputs.ts';
+import { type ComparedReport, type OutputPlan, writeOutput } from './outputs.ts';
 import { note, type ProgramIo } from './program-io.ts';
 
 export const EXIT_OK = 0;
@@ -25,15 +25,16 @@ export async function finish(
   values: VerdictFlags & { readonly baseline?: string | undefined },
   judgment: Judgment,
   io: ProgramIo,
+  whole?: ComparedReport,
 ): Promise<number> {
   for (const text of judgment.notes) note(io, text);
-  await writeOutput(plan, judgment.report, io);
+  await writeOutput(plan, judgment.report, io, whole);
   await writeBaseline(values.baseline, judgment, io);
   return verdictOf(plan, values, judgment, io);
 }
 
 /** Prints the outcome and the reason for the exit code, unless a terminal already shows it or --silent is set. */
-export function verdictOf(plan: OutputPlan, flags: VerdictFlags, judgment: Judgment, io: ProgramIo): number {
+function verdictOf(plan: OutputPlan, flags: VerdictFlags, judgment: Judgment, io: ProgramIo): number {
   const [code, reason] = codeOf(judgment, flags);
   const isShown = plan.targets.some(({ format, file }) => file === undefined && format === 'pretty');
   if (flags.silent === true || (isShown && io.stdout.isTTY === true)) return code;

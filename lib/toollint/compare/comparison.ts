@@ -27,7 +27,7 @@ export async function compareWith(
   changes?: SourceChanges,
 ): Promise<Comparison> {
   const compared = errorsOnly ? findings.filter(({ severity }) => severity === 'error') : findings;
-  const { known, missing } = matchFindings(entries, compared, { changes });
+  const { known, missing } = matchFindings(entries, compared, changes);
   const doubtOf = await doubtsOf(missing);
   return {
     news: compared.filter((finding) => !known.has(finding)),

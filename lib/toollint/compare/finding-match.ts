@@ -21,16 +21,12 @@ export interface Known {
   readonly by: 'fingerprint' | 'text' | 'kind';
 }
 
-interface MatchOptions {
-  readonly changes?: SourceChanges | undefined;
-  /** Findings of the same kind match only if their flagged text is the same, too. */
-  readonly textOnly?: boolean;
-}
-
+/** With `textOnly`, findings of the same kind match only if their flagged text is the same, too. */
 export function matchFindings(
   entries: readonly BaselineEntry[],
   findings: readonly Finding[],
-  { changes, textOnly = false }: MatchOptions = {},
+  changes?: SourceChanges,
+  textOnly = false,
 ) {
   const known = new Map<Finding, Known>();
   const used = new Set<BaselineEntry>();

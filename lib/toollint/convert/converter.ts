@@ -51,22 +51,18 @@ export function baselineCounts(counts: BaselineCounts): string {
   return `${newIssues} new, ${unchanged} unchanged, ${fixed} fixed${rest}`;
 }
 
-function totals(summary: Report['summary']): string {
-  const { totalFiles, totalIssues, bySeverity } = summary;
-  const suppressed = suppressedIn(summary);
-  const { error, warning, info } = bySeverity;
-  const found = `${counted(error, 'error')}, ${counted(warning, 'warning')}, ${info} info`;
-  const left = suppressed > 0 ? `; ${suppressed} suppressed` : '';
-  return `${counted(totalFiles, 'file')}, ${counted(totalIssues, 'finding')}: ${found}${left}`;
-}
-
 export function summaryLines({ execution, summary, selection, gate }: ReportHeader): string[] {
   const { quiet, baseline } = selection;
+  const { totalFiles, totalIssues, bySeverity } = summary;
+  const { error, warning, info } = bySeverity;
+  const suppressed = suppressedIn(summary);
+  const found = `${counted(error, 'error')}, ${counted(warning, 'warning')}, ${info} info`;
+  const left = suppressed > 0 ? `; ${suppressed} suppressed` : '';
   const failures = `${counted(summary.parseErrors, 'parse error')}, ${counted(summary.ruleErrors, 'rule error')}`;
   const verdict = ['gate', terminalText(gate.name ?? ''), gate.status].filter(Boolean).join(' ');
   const message = terminalText(gate.message ?? '');
   return [
-    totals(summary),
+    `${counted(totalFiles, 'file')}, ${counted(totalIssues, 'finding')}: ${found}${left}`,
     quiet ? 'only errors are listed' : '',
     baseline === undefined ? '' : `baseline: ${baselineCounts(baseline)}`,
     execution.status === 'incomplete' ? `incomplete: ${failures}` : '',

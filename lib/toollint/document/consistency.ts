@@ -26,12 +26,8 @@ function* checkHeader({ gate, execution, scan, tool }: Report): Contradictions {
   for (const [index, { relativePath }] of execution.diagnostics.entries())
     yield* checkPath(relativePath, `/execution/diagnostics/${index}/relativePath`);
   if (target?.kind === 'file' || target?.path !== '.') yield* checkPath(target?.path, '/scan/target/path');
-  if (scopeKnown === (target === null))
-    yield [
-      'contradictory-scope',
-      '/scan/target',
-      scopeKnown ? 'a known scope needs a target' : 'an unknown scope has no target',
-    ];
+  const rule = scopeKnown ? 'a known scope needs a target' : 'an unknown scope has no target';
+  if (scopeKnown === (target === null)) yield ['contradictory-scope', '/scan/target', rule];
   for (const name of ['enabledRuleIds', 'include', 'exclude'] as const)
     if (!scopeKnown && scan[name].length > 0)
       yield ['contradictory-scope', `/scan/${name}`, 'an unknown scope has empty lists'];
@@ -54,16 +50,13 @@ function* checkFindings({ findings, scan, selection }: Report): Contradictions {
     const { ruleId, severity, fingerprint, occurrence, location } = finding;
     for (const name of ['fingerprint', 'ruleId', 'message'] as const)
       if (finding[name] === '') yield ['empty-text', `${at}/${name}`, 'the text is empty'];
-    if (fingerprint !== '') {
-      const known = seen.get(fingerprint) ?? { count: 0, first: finding };
-      seen.set(fingerprint, known);
-      known.count += 1;
-      if (occurrence !== known.count)
-        yield ['wrong-occurrence', `${at}/occurrence`, `expected occurrence ${known.count} of this fingerprint`];
-      const { scope, path } = known.first.location;
-      if (known.first.ruleId !== ruleId || scope !== location.scope || path !== location.path)
-        yield ['shared-fingerprint', `${at}/fingerprint`, 'another rule, scope or path has the same fingerprint'];
-    }
+    const { first, count } = seen.get(fingerprint) ?? { count: 0, first: finding };
+    seen.set(fingerprint, { first, count: count + 1 });
+    if (fingerprint !== '' && occurrence !== count + 1)
+      yield ['wrong-occurrence', `${at}/occurrence`, `expected occurrence ${count + 1} of this fingerprint`];
+    const { scope, path } = first.location;
+    if (fingerprint !== '' && (first.ruleId !== ruleId || scope !== location.scope || path !== location.path))
+      yield ['shared-fingerprint', `${at}/fingerprint`, 'another rule, scope or path has the same fingerprint'];
     yield* checkLocation(finding, `${at}/location`, scan.target);
     if (selection.quiet && severity !== 'error')
       yield ['not-an-error', `${at}/severity`, 'a quiet report lists errors only'];

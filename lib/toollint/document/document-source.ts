@@ -11,12 +11,8 @@ export interface DocumentSource {
   readonly bytes: Uint8Array;
 }
 
-export interface ReadOptions {
-  readonly signal?: AbortSignal | undefined;
-}
-
 /** Throws ReportFailure if the file cannot be read, is a directory or is too long. */
-export async function fileSource(path: string, name: string, options: ReadOptions = {}): Promise<DocumentSource> {
+export async function fileSource(path: string, name: string, options?: Interruptible): Promise<DocumentSource> {
   return streamSource(openFile(path, name), name, options);
 }
 
@@ -38,10 +34,12 @@ export function realFolder(path: string): string {
   }
 }
 
+type Interruptible = { readonly signal?: AbortSignal | undefined };
+
 export async function streamSource(
   stream: Readable,
   name: string,
-  { signal }: ReadOptions = {},
+  { signal }: Interruptible = {},
 ): Promise<DocumentSource> {
   if (signal !== undefined) addAbortSignal(signal, stream);
   try {
@@ -68,7 +66,6 @@ export const textIn = ({ bytes }: DocumentSource): string => decoded(bytes);
 
 /** Removes a byte order mark, which may name UTF-16. Decodes invalid UTF-8 as U+FFFD. */
 export function decoded(bytes: Uint8Array): string {
-  const [first, second] = bytes;
-  const isWide = (first === 0xff && second === 0xfe) || (first === 0xfe && second === 0xff);
-  return new TextDecoder(isWide ? (first === 0xff ? 'utf-16le' : 'utf-16be') : 'utf-8').decode(bytes);
+  const [first = 0, second = 0] = bytes;
+  return new TextDecoder({ 0xfffe: 'utf-16le', 0xfeff: 'utf-16be' }[(first << 8) | second]).decode(bytes);
 }

@@ -9,12 +9,6 @@ export interface Linter {
   readonly informationUri?: string;
 }
 
-/** The members `location.endLine` and `location.endColumn`: the position after the last character, counted from 1. */
-export interface End {
-  readonly endLine: number;
-  readonly endColumn: number;
-}
-
 type WithTool = Pick<ReportHeader, 'tool'>;
 
 export function lintersOf({ tool }: WithTool): Linter[] {
@@ -48,8 +42,9 @@ export const suppressedIn = (summary: ReportHeader['summary']) =>
 export const notVerifiableIn = (counts: BaselineCounts | undefined) =>
   numberOf((counts as { notVerifiable?: unknown } | undefined)?.notVerifiable);
 
-export function endOf({ location }: Finding): End | undefined {
-  const { endLine, endColumn } = location as Partial<Record<keyof End, unknown>>;
+/** Returns the position after the last character, counted from 1. */
+export function endOf({ location }: Finding) {
+  const { endLine, endColumn } = location as { endLine?: unknown; endColumn?: unknown };
   const { line, column } = location;
   if (line === undefined || column === undefined || !isOrdinal(endLine) || !isOrdinal(endColumn)) return undefined;
   return endLine > line || (endLine === line && endColumn >= column) ? { endLine, endColumn } : undefined;

@@ -1,27 +1,24 @@
 // The fingerprint toolLint/v1, which still identifies a finding after its file has changed. The recipe, which never
 // changes, is in openapi/rules.md. Equal lines have the same fingerprint and are numbered by `occurrence`.
 import { hash } from 'node:crypto';
+import { oneLine } from './failure.ts';
 import { FINGERPRINT_VERSION } from './report-format.ts';
 import type { Finding } from './report-schema.ts';
 
 const LONG_LINE_UNITS = 1024;
 const WINDOW_UNITS = 128;
 
-interface FingerprintContent {
-  readonly scope: Finding['location']['scope'];
-  readonly ruleId: string;
-  readonly discriminator: string;
-  /** The normalized text of the line; '' if unknown. */
-  readonly lineText: string;
-  readonly flaggedText: string;
-}
+type Scope = Finding['location']['scope'];
+type Texts = Readonly<Record<'ruleId' | 'discriminator' | 'lineText' | 'flaggedText', string>>;
 
-export function contentHalf({ scope, ruleId, discriminator, lineText, flaggedText }: FingerprintContent): string {
+/** The texts of the line and of its flagged part are normalized, and '' if unknown. */
+export function contentHalf({ scope, ...texts }: Texts & { readonly scope: Scope }): string {
+  const { ruleId, discriminator, lineText, flaggedText } = texts;
   return digest([FINGERPRINT_VERSION, scope, ruleId, discriminator, lineText, flaggedText]);
 }
 
 /** The path is '' for the project. */
-export function placeHalf(scope: Finding['location']['scope'], path: string): string {
+export function placeHalf(scope: Scope, path: string): string {
   return digest([FINGERPRINT_VERSION, scope, path]);
 }
 
@@ -38,13 +35,9 @@ export function discriminatorOf(messageId: string | undefined, message: string):
   return messageId || maskedText(message);
 }
 
-const maskedText = (text: string) => masked(collapseBlanks(text));
+const maskedText = (text: string) => masked(oneLine(text));
 
 export const masked = (text: string) => text.replace(/[0-9]+/gu, '#');
-
-function collapseBlanks(text: string): string {
-  return text.replace(/\s+/gu, ' ').trim();
-}
 
 /** The line terminators of ECMAScript. */
 export const LINE_END = /\r\n|[\n\r\u2028\u2029]/gu;
@@ -54,12 +47,7 @@ export function sourceLines(text: string): string[] {
   return (text.startsWith('\ufeff') ? text.slice(1) : text).split(LINE_END);
 }
 
-export interface FlaggedRange {
-  readonly line?: number | undefined;
-  readonly column?: number | undefined;
-  readonly endLine?: number | undefined;
-  readonly endColumn?: number | undefined;
-}
+export type FlaggedRange = { readonly [Name in 'line' | 'column' | 'endLine' | 'endColumn']?: number | undefined };
 
 /** Of a long line, only a window is used, because hashing 5 MB for each of 10,000 findings would take minutes. */
 export function flaggedTexts(lines: readonly string[], range: FlaggedRange): { lineText: string; flaggedText: string } {
@@ -68,13 +56,11 @@ export function flaggedTexts(lines: readonly string[], range: FlaggedRange): { l
   const column = range.column === undefined ? undefined : range.column - 1;
   const endsHere = range.endLine === range.line && range.endColumn !== undefined;
   const flagged = column === undefined ? '' : raw.slice(column, endsHere ? range.endColumn - 1 : undefined);
-  if (raw.length <= LONG_LINE_UNITS) {
-    return { lineText: collapseBlanks(raw), flaggedText: collapseBlanks(flagged) };
-  }
+  if (raw.length <= LONG_LINE_UNITS) return { lineText: oneLine(raw), flaggedText: oneLine(flagged) };
   const centre = column ?? 0;
   return {
-    lineText: collapseBlanks(raw.slice(Math.max(0, centre - WINDOW_UNITS), centre + WINDOW_UNITS)),
-    flaggedText: collapseBlanks(flagged.slice(0, WINDOW_UNITS)),
+    lineText: oneLine(raw.slice(Math.max(0, centre - WINDOW_UNITS), centre + WINDOW_UNITS)),
+    flaggedText: oneLine(flagged.slice(0, WINDOW_UNITS)),
   };
 }
 
@@ -95,7 +81,7 @@ export function anchorOf(lines: readonly string[], range: FlaggedRange): string 
 }
 
 export function lineAnchor(raw: string): string {
-  return shortDigest(collapseBlanks(raw.replace(/^\ufeff/u, '').slice(0, LONG_LINE_UNITS)));
+  return shortDigest(oneLine(raw.replace(/^\ufeff/u, '').slice(0, LONG_LINE_UNITS)));
 }
 
 const shortDigest = (text: string) => hash('sha256', text, 'hex').slice(0, 8);

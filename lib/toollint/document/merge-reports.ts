@@ -88,8 +88,8 @@ export function distinctFindings(lists: readonly (readonly Finding[])[]): Findin
 
 function totalFiles(reports: readonly Report[]): number {
   const areListed = reports.every(({ scan, summary }) => scan.include.length === summary.totalFiles);
-  if (areListed) return new Set(reports.flatMap(({ scan }) => scan.include)).size;
-  return reports.reduce((sum, { summary }) => sum + summary.totalFiles, 0);
+  const listed = new Set(reports.flatMap(({ scan }) => scan.include));
+  return areListed ? listed.size : reports.reduce((sum, { summary }) => sum + summary.totalFiles, 0);
 }
 
 /** Returns a known scope only if all scopes are known. Excludes a pattern only if all scans exclude it. */

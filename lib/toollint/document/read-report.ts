@@ -19,16 +19,9 @@ export interface Problem {
 /** At most this many problems are listed for each code, so that one kind does not hide another. All are counted. */
 const PROBLEMS_MAX = 100;
 
-export interface Inspection {
-  readonly schema: 'valid' | 'invalid';
-  readonly consistency: 'valid' | 'invalid' | 'not-checked';
-  readonly problems: Problem[];
-  readonly problemCount: number;
-  readonly report: Report | undefined;
-  readonly sawByteOrderMark: boolean;
-}
+export type Inspection = ReturnType<typeof inspectReport>;
 
-export function inspectReport({ bytes }: DocumentSource): Inspection {
+export function inspectReport({ bytes }: DocumentSource) {
   const problems: Problem[] = [];
   const counts = new Map<string, number>();
   let problemCount = 0;
@@ -53,11 +46,8 @@ export function inspectReport({ bytes }: DocumentSource): Inspection {
   return {
     schema: report === undefined ? 'invalid' : 'valid',
     consistency: report === undefined ? 'not-checked' : problemCount === 0 ? 'valid' : 'invalid',
-    problems,
-    problemCount,
-    report,
-    sawByteOrderMark,
-  };
+    ...{ problems, problemCount, report, sawByteOrderMark },
+  } as const;
 }
 
 export function openReport(source: DocumentSource): Report {

@@ -5,11 +5,7 @@ import { messageOf } from './failure.ts';
 /** The root object is level one. JSON.stringify overflows the stack at about 10,000 levels. */
 const MAX_DEPTH = 64;
 
-export interface JsonProblem {
-  readonly code: 'syntax' | 'too-deep' | 'duplicate-member' | 'encoding';
-  readonly pointer: string;
-  readonly message: string;
-}
+type JsonProblem = Readonly<Record<'code' | 'pointer' | 'message', string>>;
 
 export const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
@@ -31,7 +27,7 @@ function silentProblems(text: string): JsonProblem[] {
   /** For each open object or array: the name or index of the current value, and the names of an object. */
   const open: { at: string | number; names?: Set<string> }[] = [];
   let isNameNext = false;
-  const add = (code: JsonProblem['code'], message: string) => {
+  const add = (code: string, message: string) => {
     const pointer = open.map(({ at }) => `/${String(at).replaceAll('~', '~0').replaceAll('/', '~1')}`).join('');
     problems.push({ code, pointer, message });
   };

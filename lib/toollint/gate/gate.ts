@@ -20,13 +20,12 @@ const GATES: readonly GateConfig[] = [
   { name: 'new-code', limits: [limit('newIssues')] },
 ];
 
-interface GateRequest {
-  readonly name?: string | undefined;
-  /** Limits in addition to those of the named gate. Without a name, the gate is called 'cli'. */
-  readonly limits?: Partial<Record<Metric, number>>;
-}
+type GateRequest = { readonly name?: string | undefined; readonly limits?: Partial<Record<Metric, number>> };
 
-/** Returns `undefined` if no gate was requested. Throws ReportFailure ('gate') for an unknown gate or limit. */
+/**
+ * The limits apply in addition to those of the named gate; without a name, the gate is called 'cli'. Returns
+ * `undefined` if no gate was requested. Throws ReportFailure ('gate') for an unknown gate or limit.
+ */
 export function chosenGate({ name, limits = {} }: GateRequest): GateConfig | undefined {
   const more = Object.entries(limits).map(([metric, max]) => {
     if (Number.isSafeInteger(max) && max >= 0) return limit(metric as Metric, max);

@@ -9,7 +9,7 @@ import { literalGlob, normalGlob } from '../document/file-pattern.ts';
 import { isReserved, PARSE_ERROR_RULE } from '../document/report-format.ts';
 import { byCodeUnits, pathFault, pathPrefix, sortedUnique, withoutAbsolutePaths } from '../document/report-path.ts';
 import { mayExist, readSource } from '../document/source-file.ts';
-import type { Diagnostic, Finding, Report, Scan } from '../document/report-schema.ts';
+import type { Diagnostic, Finding, Scan } from '../document/report-schema.ts';
 import { ConfigMissing, EslintEngine } from './eslint-engine.ts';
 import { type AnalysisOptions, findFiles, findStarts, isNamedBy, isWanted } from './file-search.ts';
 import type { Place, SearchRequest } from './file-search.ts';
@@ -20,19 +20,9 @@ interface Coverage {
   readonly suppressed: readonly Finding[];
 }
 
-export interface Analysis {
-  readonly report: Report;
-  readonly notes: string[];
-  readonly unusedSuppressions: number;
-  /** Also returns true for a path that cannot be checked. Returns false for a path outside the prefix. */
-  readonly exists: (path: string) => boolean;
-  /** `undefined` for a file that was not checked to its end. For a deleted file, the rules that would run on it. */
-  readonly coverageOf: (path: string) => Promise<Coverage | undefined>;
-  /** True if the scan checked the file to its end or, as a scan of the whole root, left it out on purpose. */
-  readonly isChecked: (path: string) => boolean;
-}
+export type Analysis = Awaited<ReturnType<typeof analyse>>;
 
-export async function analyse(options: AnalysisOptions): Promise<Analysis> {
+export async function analyse(options: AnalysisOptions) {
   const started = performance.now();
   const { deterministic = false, paths = [], include = [], exclude = [], extensions = [] } = options;
   const root = realFolder(options.root);
@@ -77,6 +67,7 @@ export async function analyse(options: AnalysisOptions): Promise<Analysis> {
     totalFiles: files.length,
   });
   const onDisk = new Set(found.map(({ path }) => path));
+  /** Also returns true for a path that cannot be checked. Returns false for a path outside the prefix. */
   const exists = (path: string) => {
     const own = prefix.strip(path);
     return own !== undefined && (onDisk.has(own) || mayExist(join(root, own)));
@@ -85,7 +76,8 @@ export async function analyse(options: AnalysisOptions): Promise<Analysis> {
   return {
     ...{ report, notes, exists },
     unusedSuppressions: results.reduce((sum, { unused = 0 }) => sum + unused, 0),
-    coverageOf: async (path) => {
+    /** `undefined` for a file that was not checked to its end. For a deleted file, the rules that would run on it. */
+    coverageOf: async (path: string): Promise<Coverage | undefined> => {
       const own = prefix.strip(path);
       if (own === undefined || exists(path)) return coverage.get(path);
       const file: Place = { kind: 'file', path: own, absolute: join(root, own) };
@@ -93,7 +85,8 @@ export async function analyse(options: AnalysisOptions): Promise<Analysis> {
       const rules = isAsked ? await engine.rulesFor(file.absolute).catch(() => []) : [];
       return { ran: new Set(rules), suppressed: [] };
     },
-    isChecked: (path) =>
+    /** True if the scan checked the file to its end or, as a scan of the whole root, left it out on purpose. */
+    isChecked: (path: string) =>
       coverage.has(path) ? coverage.get(path) !== undefined : isWhole && prefix.strip(path) !== undefined,
   };
 }

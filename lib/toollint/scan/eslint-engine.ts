@@ -13,15 +13,6 @@ import type { AnalysisOptions } from './file-search.ts';
 
 export class ConfigMissing extends ReportFailure {}
 
-export interface LintedFile {
-  readonly messages: readonly LintMessage[];
-  readonly suppressed: readonly LintMessage[];
-  /** The rules that ran to the end of the file, including the check for unused directives. */
-  readonly ran: readonly string[];
-  readonly crashes: readonly { readonly ruleId: string; readonly message: string }[];
-  readonly failure?: string;
-}
-
 type EngineOptions = Pick<AnalysisOptions, 'root' | 'config' | 'extensions'>;
 
 interface ResolvedConfig {
@@ -83,7 +74,7 @@ export class EslintEngine {
   }
 
   /** If a rule throws, the file is linted again without it, so that only its own findings are missing. */
-  async lint(path: string, text: string): Promise<LintedFile> {
+  async lint(path: string, text: string) {
     this.#crashes.clear();
     for (;;) {
       try {
@@ -95,6 +86,7 @@ export class EslintEngine {
         return {
           messages: messages.map(engineMessage),
           suppressed: suppressedMessages.map(engineMessage),
+          /** The rules that ran to the end of the file, including the check for unused directives. */
           ran: [...this.#asked, ...(checked ? [UNUSED_DIRECTIVE_RULE] : [])],
           crashes: [...this.#crashes].map(([ruleId, message]) => ({ ruleId, message })),
         };

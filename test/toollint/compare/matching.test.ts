@@ -12,7 +12,7 @@ const entriesOf = (...findings: Finding[]) => findings.map((finding): BaselineEn
 
 function matched(before: Finding[], now: readonly Finding[], changes?: SourceChanges) {
   const entries = entriesOf(...before);
-  const { known, missing } = matchFindings(entries, now, { changes });
+  const { known, missing } = matchFindings(entries, now, changes);
   const news = now.flatMap((finding, index) => (known.has(finding) ? [] : [index]));
   return {
     counts: [news.length, now.length - news.length, missing.length],
