@@ -35,7 +35,6 @@ export interface AuthorityOptions {
 }
 
 const SPELLINGS_MAX = 10_000;
-const NEVER = Number.POSITIVE_INFINITY;
 const NO_LONGER_ACCEPTED =
   'the client certificate is not accepted: it or one of its authorities has expired, or was revoked or replaced';
 
@@ -44,7 +43,6 @@ export class Authority {
   #trust: ClientTrust;
   /** True while OpenSSL judges the connections that are older than `#trust`. They keep their trust meanwhile. */
   #isReplacing = false;
-  /** Incremented when verdicts are dropped. */
   #generation = 0;
   readonly #spellings = new Map<string, string>();
 
@@ -87,7 +85,9 @@ export class Authority {
       for (const one of left.toSorted((a, b) => Number(isListed(b) ?? false) - Number(isListed(a) ?? false))) {
         const { certificate, fault = undefined } = one.clientCertificate ?? {};
         const isAccepted = certificate !== undefined && fault === undefined;
-        const trustedUntilMs = isAccepted ? await trust.untilMs(certificate, this.#options.clock.epochMs()) : NEVER;
+        const trustedUntilMs = isAccepted
+          ? await trust.untilMs(certificate, this.#options.clock.epochMs())
+          : Number.POSITIVE_INFINITY;
         if (this.#trust !== trust) return closed;
         Object.assign(one.context, { trust, trustedUntilMs });
         this.forget([one]);

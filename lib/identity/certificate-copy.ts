@@ -59,7 +59,6 @@ function signed(label: string, fields: readonly Uint8Array[], key: KeyObject): s
   return `-----BEGIN ${label}-----\n${whole.toString('base64')}\n-----END ${label}-----\n`;
 }
 
-/** Returns the value of an extension of a certificate. */
 function extensionOf({ raw }: X509Certificate, id: Buffer): Element | undefined {
   const list = fieldsOf(raw).find(({ tag }) => tag === 0xa3);
   const extensions = inside(inside(list)[0]).map(inside);

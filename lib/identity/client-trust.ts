@@ -23,7 +23,6 @@ export class ClientTrust {
   /** Times at which a verdict may change. */
   readonly #changesMs: readonly number[];
   readonly #verdicts = new Map<string, { readonly endMs: number; readonly fault: Promise<string | undefined> }>();
-  /** Ends after the last handshake. */
   #handshakes: Promise<unknown> = Promise.resolve();
 
   constructor(

@@ -2,7 +2,6 @@
 import type { X509Certificate } from 'node:crypto';
 import { comparableName } from '../process/producer-name.ts';
 
-/** Returns the URI name that a certificate for this audience contains. */
 export const audienceUri = (audience: string): string => `${AUDIENCE_PREFIX}${audience}`;
 const AUDIENCE_PREFIX = 'urn:ingest:aud:';
 
@@ -19,7 +18,6 @@ export type Verdict = { readonly untilMs: number } & (
 export const producerOf = (verdict: Verdict): string | undefined =>
   'producer' in verdict ? verdict.producer : undefined;
 
-/** A trusted certificate and its names. */
 export interface ClientIdentity {
   readonly certificate: X509Certificate;
   readonly producer: string;
@@ -30,13 +28,9 @@ export interface ClientIdentity {
 /** The maximum length of a SPIFFE ID (SPIFFE-ID, section 2.3). The name is stored with each event. */
 const NAME_BYTES_MAX = 2_048;
 
-const NEVER = Number.POSITIVE_INFINITY;
-
-export const unauthenticated = (detail: string, untilMs = NEVER): Verdict => ({
-  kind: 'unauthenticated',
-  detail,
-  untilMs,
-});
+export const unauthenticated = (detail: string, untilMs = Number.POSITIVE_INFINITY): Verdict => {
+  return { kind: 'unauthenticated', detail, untilMs };
+};
 
 /** Returns the identity in a certificate that is trusted until `untilMs`, or the verdict that refuses it. */
 export function clientIdentity(certificate: X509Certificate, untilMs: number): ClientIdentity | Verdict {
@@ -57,10 +51,7 @@ export const audienceMissing = (producer: string, audience: string, untilMs: num
   untilMs,
 });
 
-/**
- * Parses Node's text for subject alternative names: `kind:value` pairs joined by `, `. Node writes an ambiguous value
- * as a JSON string, so a name cannot inject another name.
- */
+/** Node joins `kind:value` pairs by `, ` and writes an ambiguous value as JSON, so no name can inject another one. */
 export function alternativeNames({ subjectAltName = '' }: Pick<X509Certificate, 'subjectAltName'>) {
   const names: Record<'URI' | 'DNS', string[]> = { URI: [], DNS: [] };
   for (const [, kind, value = ''] of subjectAltName.matchAll(/(?:^|, )([^:,"]+):("(?:[^"\\]|\\.)*"|[^,"]*)(?=, |$)/gy))

@@ -70,7 +70,6 @@ function unusableIn(extensions: Element | undefined): string | undefined {
   return undefined;
 }
 
-/** Converts an object identifier to dotted numbers. */
 function dotted(id: Buffer): string {
   const numbers = id.toString('latin1').match(/[\x80-\xff]*[^\x80-\xff]/g) ?? [];
   const [first = 0, ...rest] = numbers.map((bytes) =>

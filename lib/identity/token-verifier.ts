@@ -45,7 +45,7 @@ export class TokenVerifier {
   /** Called after each request for the keys at the URL, with the reason if it failed. */
   onFetched: (failure: string | undefined) => void = () => undefined;
   readonly #options: TokenVerifierOptions;
-  readonly #remote?: ReturnType<typeof keysOfUrl>;
+  readonly #remote?: ReturnType<typeof jose.createRemoteJWKSet>;
   /** When each unknown key id was seen first. */
   readonly #unknown = new Map<string, number>();
   /** The latest keys from the URL, which arrived at the time `uat`. */
@@ -54,7 +54,7 @@ export class TokenVerifier {
   constructor(options: TokenVerifierOptions) {
     this.#options = options;
     const { keys } = options;
-    this.keys = keys instanceof URL ? (this.#remote = keysOfUrl(keys, this.#fetched, this)) : keys;
+    this.keys = keys instanceof URL ? (this.#remote = this.#keysOf(keys)) : keys;
   }
 
   /** Never rejects. `authorization` is the value of the Authorization field. */
@@ -103,6 +103,31 @@ export class TokenVerifier {
     return { kind: 'tokenKeyUnknown', detail: 'the key that signed the token is not known yet', untilMs };
   }
 
+  /** Fetches keys from the URL, and again if a token names an unknown key. Unusable keys do not replace known ones. */
+  #keysOf(url: URL) {
+    let latest: string | undefined;
+    return jose.createRemoteJWKSet(url, {
+      timeoutDuration: KEY_SERVER_TIMEOUT_MS,
+      cooldownDuration: 5_000,
+      cacheMaxAge: KEYS_AGE_MS,
+      [jose.jwksCache]: this.#fetched as jose.ExportedJWKSCache,
+      [jose.customFetch]: async (address, options) => {
+        try {
+          const text = await bodyOf(await fetch(address, options));
+          keysIn(text);
+          this.onFetched(undefined);
+          if (text !== (latest ??= text)) this.onChange();
+          latest = text;
+          return new Response(text);
+        } catch (cause) {
+          // The reason for "fetch failed" is in its cause.
+          this.onFetched(messageOf((cause as Error).cause ?? cause));
+          throw cause;
+        }
+      },
+    });
+  }
+
   async #payloadOf(token: string, nowMs: number): Promise<jose.JWTPayload> {
     const options = {
       algorithms: ALGORITHMS,
@@ -135,10 +160,11 @@ const OF_KEYS = ['ERR_JOSE_GENERIC', 'ERR_JWKS_INVALID', 'ERR_JWKS_TIMEOUT'];
 
 function failure(cause: unknown, nowMs: number): Verdict {
   if (cause instanceof jose.errors.JWTExpired) return unauthenticated('the token has expired');
-  if (cause instanceof jose.errors.JWTClaimValidationFailed) {
-    const { claim } = cause;
-    return unauthenticated(`the token's claim ${claim} is not accepted`, claim === 'nbf' ? nowMs : undefined);
-  }
+  if (cause instanceof jose.errors.JWTClaimValidationFailed)
+    return unauthenticated(
+      `the token's claim ${cause.claim} is not accepted`,
+      cause.claim === 'nbf' ? nowMs : undefined,
+    );
   if (cause instanceof jose.errors.JOSEError && !OF_KEYS.includes(cause.code))
     return unauthenticated('the token is not valid');
   return { kind: 'unknown', detail: 'the token keys are unavailable', untilMs: nowMs + UNKNOWN_FOR_MS };
@@ -150,35 +176,6 @@ function isBound({ cnf, sub }: Readonly<Record<string, unknown>>, { certificate,
     return typeof sub === 'string' && sub.startsWith('spiffe://') && uris.some((uri) => isSameProducer(uri, sub));
   const { 'x5t#S256': thumbprint } = Object(cnf) as Readonly<Record<string, unknown>>;
   return thumbprint === hash('sha256', certificate.raw, 'base64url');
-}
-
-/** Fetches keys from the URL, and again if a token names an unknown key. Unusable keys do not replace known ones. */
-function keysOfUrl(
-  url: URL,
-  fetched: Partial<jose.ExportedJWKSCache>,
-  told: Pick<TokenVerifier, 'onChange' | 'onFetched'>,
-) {
-  let latest: string | undefined;
-  return jose.createRemoteJWKSet(url, {
-    timeoutDuration: KEY_SERVER_TIMEOUT_MS,
-    cooldownDuration: 5_000,
-    cacheMaxAge: KEYS_AGE_MS,
-    [jose.jwksCache]: fetched as jose.ExportedJWKSCache,
-    [jose.customFetch]: async (address, options) => {
-      try {
-        const text = await bodyOf(await fetch(address, options));
-        keysIn(text);
-        told.onFetched(undefined);
-        if (text !== (latest ??= text)) told.onChange();
-        latest = text;
-        return new Response(text);
-      } catch (cause) {
-        // The reason for "fetch failed" is in its cause.
-        told.onFetched(messageOf((cause as Error).cause ?? cause));
-        throw cause;
-      }
-    },
-  });
 }
 
 /** Rejects if the body is too long, or if it is not the answer to a successful request. */

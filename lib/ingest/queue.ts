@@ -35,16 +35,14 @@ export interface Submission {
   settle(outcome: Outcome): void;
 }
 
+export interface FoundEvent {
+  readonly acceptedAtMs: number;
+  readonly traceparent: string | undefined;
+}
+
 /** Another producer's id is `unknown`, so callers learn nothing about other producers' events. */
 export type QueueLookup =
-  | {
-      readonly kind: 'found';
-      readonly event: {
-        readonly body: Buffer;
-        readonly acceptedAtMs: number;
-        readonly traceparent: string | undefined;
-      };
-    }
+  | { readonly kind: 'found'; readonly event: FoundEvent & { readonly body: Buffer } }
   | { readonly kind: 'unknown' | 'unavailable' };
 
 export type QueueState = { readonly available: true } | { readonly available: false; readonly reason: string };

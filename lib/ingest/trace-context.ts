@@ -12,10 +12,7 @@ const TRACEPARENT =
 /** A longer tracestate may be dropped (section 3.3.1.5). */
 const TRACESTATE = /^[\t\x20-\x7e]{1,512}$/;
 
-export function traceContext(
-  traceparent: string | undefined,
-  tracestate: string | undefined,
-): TraceContext | undefined {
+export function traceContext(traceparent?: string, tracestate?: string): TraceContext | undefined {
   if (traceparent === undefined || !TRACEPARENT.test(traceparent)) return undefined;
   if (traceparent.startsWith('00') && traceparent.length !== 55) return undefined;
   return tracestate !== undefined && TRACESTATE.test(tracestate) ? { traceparent, tracestate } : { traceparent };

@@ -1,15 +1,8 @@
 // The SQL that ingest-admin runs on both SQLite and PostgreSQL. Its parameters are $1, $2 and so on.
 import { isErased } from './erased.ts';
 import { originalText } from './warehouse.ts';
-import {
-  COUNT_EXACT_MAX,
-  type LandedRow,
-  type RowDigest,
-  type QuarantineBody,
-  type QuarantineFilter,
-  type QuarantineRow,
-  type WarehouseAdmin,
-} from './warehouse-admin.ts';
+import type { LandedRow, QuarantineBody, QuarantineFilter, QuarantineRow, RowDigest } from './warehouse-admin.ts';
+import { COUNT_EXACT_MAX, type WarehouseAdmin } from './warehouse-admin.ts';
 
 const PAGE = 1_000;
 const BODIES_PAGE = 100;

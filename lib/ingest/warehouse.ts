@@ -7,7 +7,7 @@
 //   ingest_audit(id primary key, at, actor, command, what, changed)
 import { createHash } from 'node:crypto';
 import { isErased } from './erased.ts';
-import type { Delivery } from './queue.ts';
+import type { Delivery, FoundEvent } from './queue.ts';
 
 /** A valid event to land. `body` is stored unchanged. Times are Unix milliseconds, 0 to TIME_MS_MAX. */
 export interface LandingEvent {
@@ -75,11 +75,6 @@ export const storableText = (name: string): string => name.replaceAll('\\', '\\\
 
 export const originalText = (stored: string): string =>
   stored.replaceAll(/\\([\\0])/g, (_, kept: string) => (kept === '0' ? '\0' : kept));
-
-interface FoundEvent {
-  readonly acceptedAtMs: number;
-  readonly traceparent: string | undefined;
-}
 
 export type WarehouseLookup =
   | (FoundEvent & { readonly kind: 'landed'; text: string; type: string; landedAtMs: number })
