@@ -9,6 +9,8 @@ import type { ConsumerOptions } from './consumer.ts';
 const WARNING_SHARE = 0.8;
 const CLOCK_SKEW_S_MAX = 60;
 const INTERVAL_MS = 1_000;
+/** While events land, only every fifth call probes: a probe costs as much as two landings. */
+const LANDING_CALLS = 5;
 const REPEAT_INTERVAL_MS = 60_000;
 /** A warehouse whose probe takes longer than this is unavailable. Landing a batch may take longer. */
 const WAREHOUSE_ANSWER_MS = 4_000;
@@ -31,13 +33,16 @@ export class Watch {
   /** Probes of the warehouse fail before its tables are ready. */
   start(isPrepared: () => boolean): void {
     const { clock, telemetry } = this.#options;
-    let landedBefore = 0;
+    let [landedBefore, calls] = [0, 0];
     this.#timer ??= clock.every(INTERVAL_MS, () => {
       this.#warn();
       const { value: landed } = telemetry.metrics.landed;
       // Events that landed meanwhile show that the warehouse answers, but not that its primary key exists.
-      if (landed > landedBefore) this.warehouseTrouble = undefined;
-      if (isPrepared()) this.#probing ??= this.#probe().finally(() => (this.#probing = undefined));
+      const isLanding = landed > landedBefore;
+      if (isLanding) this.warehouseTrouble = undefined;
+      calls = isLanding ? calls + 1 : 0;
+      if (isPrepared() && calls % LANDING_CALLS === 0)
+        this.#probing ??= this.#probe().finally(() => (this.#probing = undefined));
       landedBefore = landed;
     });
   }
