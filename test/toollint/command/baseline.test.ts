@@ -89,12 +89,6 @@ describe('an updated baseline', () => {
     assert.deepEqual(await linesIn(join(cwd, 'b.jsonl')), []);
   });
 
-  it('refuses to accept a rule that the scan does not have', async (t) => {
-    const cwd = await start(t, { 'a.js': 'let a;\n' });
-    const { code, stdout } = await toollint([...update, '--accept', 'no-vra', '--reason', 'x'], { cwd });
-    assert.deepEqual([code, stdout], [2, '']);
-  });
-
   it('notes a baseline of another major version of the linter', async (t) => {
     const cwd = await start(t, { 'a.js': 'let a;\n' });
     await writeFile(join(cwd, 'b.jsonl'), `${HEAD.replace('10', '9')}\n`);
@@ -128,14 +122,8 @@ describe('a baseline and git', () => {
     const merged = findings(both);
     const lines = findings(known);
     const left = lines.filter((line) => !/"path":"[bc]\.js"/u.test(line));
-    assert.deepEqual(
-      left.filter((line) => !merged.includes(line)),
-      [],
-    );
-    assert.deepEqual(
-      merged.filter((line) => !lines.includes(line)),
-      [],
-    );
+    assert.ok(left.every((line) => merged.includes(line)));
+    assert.ok(merged.every((line) => lines.includes(line)));
     await writeFile(join(cwd, 'a.js'), 'var x; // why\n');
     const { report, stderr } = await scanned(cwd, ['--baseline', 'b.jsonl']);
     assert.equal(report.selection.baseline?.newIssues, 0);

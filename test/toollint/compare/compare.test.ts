@@ -63,21 +63,6 @@ describe('a baseline', () => {
     }
   });
 
-  it('cannot be the output', async (t) => {
-    const folder = await project(t, {});
-    const base = await writeJson(folder, 'base.json', sampleReport([a]));
-    const text = await readFile(base);
-    for (const args of [
-      ['-o', base],
-      ['--format', `sarif=${base}`],
-      ['-o', join(folder, '.', 'base.json')],
-    ]) {
-      const { code, stdout } = await toollint(['compare', base, base, ...args]);
-      assert.deepEqual([code, stdout], [2, '']);
-    }
-    assert.deepEqual(await readFile(base), text);
-  });
-
   it('that lists errors only is compared with errors only', async (t) => {
     const folder = await project(t, {});
     const quiet = sampleReport([c], (report) => (report.selection.quiet = true));

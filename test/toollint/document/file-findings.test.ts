@@ -35,13 +35,8 @@ describe('a finding', () => {
     assert.equal(found({ ruleId: null, message: 'Unused eslint-disable directive.' }).ruleId, unused);
     assert.equal(found({ ruleId: null, message: 'Unused eslint-enable directive.' }).ruleId, unused);
     assert.equal(found({ ruleId: null, message: 'An Unused eslint-disable' }).ruleId, 'eslint/core');
-    assert.deepEqual(['PARSE-ERROR', 'eslint/core', unused, 'eslint', 'x/eslint/'].map(isReserved), [
-      true,
-      true,
-      true,
-      false,
-      false,
-    ]);
+    const ids = ['PARSE-ERROR', 'eslint/core', unused, 'eslint', 'x/eslint/'];
+    assert.deepEqual(ids.filter(isReserved), ids.slice(0, 3));
   });
 
   it('of a file that does not parse has one fingerprint for every position', () => {

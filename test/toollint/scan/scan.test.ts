@@ -96,16 +96,6 @@ describe('a scan', () => {
     assert.ok(durationMs >= 0 && durationMs <= Date.now() - before + 1, String(durationMs));
     assert.equal((await scanned(cwd)).report.scan.durationMs, 0);
   });
-
-  it('contains no absolute path', async (t) => {
-    const plugin = `{ tell: { create: (context) => ({ Program(node) { context.report({ node, message: 'in ' + context.filename + ' of ' + context.cwd }); } }) } }`;
-    const cwd = await project(t, { 'eslint.config.mjs': configText(`{ 'own/tell': 1 }`, plugin), 'src/a.js': 'x;\n' });
-    const { report } = await scanned(cwd, ['src']);
-    assert.deepEqual(
-      report.findings.map(({ message }) => message),
-      ['in src/a.js of .'],
-    );
-  });
 });
 
 describe('a configuration', () => {
