@@ -68,7 +68,6 @@ export class Consumer {
   readonly #intake: Intake;
   readonly #stop = new AbortController();
   readonly #failureLog: Throttled;
-  readonly #migrationLog: Throttled;
   readonly #troubles = new Map<Dependency, string>();
   /** Dependencies whose failure has been logged, but not their recovery. */
   readonly #logged = new Set<Dependency>();
@@ -82,7 +81,6 @@ export class Consumer {
   constructor(options: ConsumerOptions) {
     this.#options = options;
     this.#failureLog = new Throttled(options.clock, FAILURE_LOG_INTERVAL_MS);
-    this.#migrationLog = new Throttled(options.clock, FAILURE_LOG_INTERVAL_MS);
     this.#landing = new Landing(options);
     const { reader, limits } = options;
     const { batchMax, streams } = limits;
@@ -133,11 +131,12 @@ export class Consumer {
 
   /** Retries a migration that has to wait. Meanwhile, events land in the existing tables. */
   async #migrateLater(first: string | undefined): Promise<void> {
-    const { warehouse, telemetry } = this.#options;
+    const { warehouse, telemetry, clock } = this.#options;
     const { log } = telemetry;
+    const waits = new Throttled(clock, FAILURE_LOG_INTERVAL_MS);
     for (let [tries, reason] = [1, first]; reason !== undefined && !this.stopping; tries += 1) {
       const text = `the migration of the warehouse waits, and events land without it: ${reason}`;
-      this.#migrationLog.line(() => log.warn({ reason }, text));
+      waits.line(() => log.warn({ reason }, text));
       await this.#pause(tries, MIGRATION_PAUSE_FIRST_MS, MIGRATION_PAUSE_MAX_MS);
       reason = await warehouse.prepare().catch(messageOf);
       if (reason === undefined) log.info('the warehouse has been migrated');

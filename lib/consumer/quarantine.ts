@@ -62,13 +62,12 @@ export function rejected(event: EnteredEvent, code: QuarantineReason, words: str
 }
 
 function rejection(delivery: Delivery, code: QuarantineReason, words: string): Rejection {
-  const { producer = '', body = NOTHING, notes } = delivery;
-  const id = isEventId(notes.id) ? notes.id : readableId(body);
+  const { producer = '', body = Buffer.alloc(0), notes } = delivery;
+  // With the id in an invalid body, the producer can look up the event.
+  const id = [notes.id, namesIn(body).id].find(isEventId);
   const rest = { ...placeOf(delivery), producer, body, code, reason: `${code}: ${words}` };
   return id === undefined ? rest : { ...rest, id };
 }
-
-const NOTHING = Buffer.alloc(0);
 
 const placeOf = ({ producer: _, body: _body, notes, ...place }: Delivery) => ({ ...place, ...traceOf(notes) });
 
@@ -77,9 +76,3 @@ const traceOf = ({ traceparent, tracestate }: EventNotes): Partial<TraceContext>
   traceparent === undefined ? NO_TRACE : (traceContext(traceparent, tracestate) ?? NO_TRACE);
 
 const NO_TRACE: Partial<TraceContext> = {};
-
-/** Returns the id in an invalid body, so that the producer can look up the event. */
-function readableId(body: Buffer): string | undefined {
-  const { id } = namesIn(body);
-  return isEventId(id) ? id : undefined;
-}

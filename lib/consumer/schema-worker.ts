@@ -42,7 +42,7 @@ parentPort?.on('message', (request: CheckRequest) => parentPort?.postMessage(che
 
 /** Returns the problems of the first events. */
 function checked({ name, texts }: CheckRequest): Problems[] {
-  const check = checks.get(name);
+  const check = checks.get(name) as ValidateFunction;
   const problems: Problems[] = [];
   const endMs = clock.ms() + TURN_MS;
   const work = (): void => {
@@ -116,9 +116,8 @@ function faultOf(cause: unknown): string {
   return cause instanceof TypeError && 'code' in cause ? 'expected UTF-8' : messageOf(cause);
 }
 
-function problemsOf(check: ValidateFunction | undefined, text: string): Problems {
+function problemsOf(check: ValidateFunction, text: string): Problems {
   try {
-    if (check === undefined) throw new Error('its schema is missing');
     return check(JSON.parse(text)) ? [] : (check.errors ?? []).slice(0, PROBLEMS_MAX).map(problem);
   } catch (cause) {
     return [shownProblem(`the event could not be checked: ${messageOf(cause)}`)];
