@@ -93,7 +93,7 @@ async function run(sending: ReturnType<typeof begin>, interrupted: AbortSignal):
   try {
     await refused.close();
     if (failure === undefined && !interrupted.aborted) position?.remove();
-    else position?.write();
+    else failure ??= position?.write();
   } catch (cause) {
     failure ??= cause;
   }

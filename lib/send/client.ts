@@ -327,7 +327,7 @@ function unauthorized(): (result: SendResult<unknown>) => void {
   };
 }
 
-function assertOptions(options: SendEventsOptions): void {
+function assertOptions(options: SendEventsOptions & Partial<JournalOptions>): void {
   const known = [...WHOLE, ...OTHERS];
   for (const [name, value] of Object.entries(options) as [string, unknown][]) {
     if (!known.includes(name)) throw new TypeError(`${name}: unknown option, expected one of ${known.join(', ')}`);
@@ -336,12 +336,13 @@ function assertOptions(options: SendEventsOptions): void {
     if (!Number.isInteger(value) || number < 1 || number > max)
       throw new RangeError(`${name} ${number}: expected a whole number from 1 to ${max}`);
   }
-  const { url, cert, key, token, ratePerS } = options;
+  const { url, cert, key, token, ratePerS, journal } = options;
   if (ratePerS !== undefined && !(ratePerS > 0)) throw new RangeError(`ratePerS ${ratePerS}: expected more than 0`);
   if (gatewayUrl(url).protocol === 'https:' && (cert === undefined || key === undefined))
     throw new TypeError('cert, key: expected the PEM texts of the producer, which a gateway requires');
   if (token !== undefined && !/^[\x21-\x7e]+$/.test(token))
     throw new TypeError('token: expected visible ASCII characters');
+  if (journal === '') throw new TypeError('journal: expected the path of a file');
 }
 
 /** The characters of a text and the bytes of a buffer are not events. */

@@ -65,15 +65,21 @@ export class Position {
     };
   }
 
-  write(): void {
+  /** Returns the error if the file cannot be written, for example in a read-only folder. A complete run needs no file. */
+  write(): unknown {
     this.#writtenMs = this.#clock.ms();
-    if (this.#last === undefined) return;
+    if (this.#last === undefined) return undefined;
     const { number, bytes } = this.#last;
     const text: Written = { url: this.#url, line: number, sha256: digest(bytes) };
-    // The file is created, so that nothing is written through a link.
-    rmSync(`${this.path}.new`, { force: true });
-    writeFileSync(`${this.path}.new`, `${JSON.stringify(text)}\n`, { mode: OWNER_ONLY, flag: 'wx' });
-    renameSync(`${this.path}.new`, this.path);
+    try {
+      // The file is created, so that nothing is written through a link.
+      rmSync(`${this.path}.new`, { force: true });
+      writeFileSync(`${this.path}.new`, `${JSON.stringify(text)}\n`, { mode: OWNER_ONLY, flag: 'wx' });
+      renameSync(`${this.path}.new`, this.path);
+      return undefined;
+    } catch (cause) {
+      return cause;
+    }
   }
 
   remove(): void {

@@ -26,6 +26,7 @@ it('a wrong option of a client is refused at the call, with its name', () => {
   assertRefused(none, 'TypeError', 'cert, key: expected the PEM texts');
   assertRefused({ key: undefined }, 'TypeError', 'cert, key: expected');
   for (const token of ['a\nb', '']) assertRefused({ token }, 'TypeError', 'token: ');
+  assertRefused({ journal: '' }, 'TypeError', 'journal: expected the path of a file');
   assertRefused({ retries: 3 }, 'TypeError', 'retries: unknown option');
   assertRefused({ concurrency: 0 }, 'RangeError', /^concurrency 0: .* 1 to 2147483647$/);
   assertRefused({ pipelining: 33 }, 'RangeError', /^pipelining 33: .* 1 to 32$/);

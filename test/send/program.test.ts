@@ -4,6 +4,7 @@ import {
   copyFileSync,
   createWriteStream,
   existsSync,
+  mkdirSync,
   readdirSync,
   readFileSync,
   statSync,
@@ -196,12 +197,14 @@ describe('ingest-send', () => {
     assert.deepEqual(figures(await last), { accepted: 1, refused: 0 });
   });
 
-  it('starts at most --rate events in a second', async () => {
-    const lines = Array.from({ length: 6 }, (_, at) => event(`rate-${at}`));
-    const program = await ended(0, lines.join('\n'), '--rate', '10', '--json');
+  it('starts at most --rate events in a second, and sends a file although it cannot write its position', async () => {
+    const lines = Array.from({ length: 14 }, (_, at) => event(`rate-${at}`));
+    writeFileSync(path('rate.ndjson'), lines.join('\n'));
+    mkdirSync(path('rate.ndjson.position.new'));
+    const program = await ended(0, '', '--rate', '10', '--json', 'rate.ndjson');
     const { accepted: count, eventsPerS } = summary(program);
-    // The sixth event starts half a second after the first.
-    assert.ok(count === 6 && Number(eventsPerS) <= 12, program.output);
+    // The last event starts 1.3 seconds after the first. The position is written after a second.
+    assert.ok(count === 14 && Number(eventsPerS) <= 12, program.output);
   });
 
   it('exits with 1 at an untrusted server, with the reason', async () => {
