@@ -7,6 +7,7 @@ import type { Log } from '../../process/log.ts';
 import { GROUP, STREAM, TWO_STREAMS } from './layout.ts';
 
 const script = new Script('join.lua');
+const length = new Script('length.lua');
 
 /** Creates the group if it is missing. Resolves with true if it was missing. */
 export async function makeGroup(server: Server, stream: string): Promise<boolean> {
@@ -25,7 +26,7 @@ export async function ensureGroup(server: Server, stream: string): Promise<boole
 export async function warnOfOthers(server: Server, stream: string, log: Log): Promise<void> {
   const others = stream === STREAM ? TWO_STREAMS : TWO_STREAMS.includes(stream) ? [STREAM] : [];
   for (const other of others) {
-    const events = Number(await server.send(['XLEN', other]).catch(refusedAs(0)));
+    const events = Number(await length.run(server, undefined, [other]).catch(refusedAs(0)));
     const form = other === STREAM ? 'redis://' : 'dispatcher://';
     const text = `the server also holds the queue ${other}: its events land only with INGEST_QUEUE_URI=${form}…`;
     if (events > 0) log.warn({ events }, text);
