@@ -28,7 +28,7 @@ export function openWarehouse(uri: string, role: 'consumer' | 'gateway'): Wareho
 export async function inspectWarehouse(uri: string, role: 'consumer' | 'gateway'): Promise<string> {
   const name = `warehouse ${maskedUri(uri)}`;
   const path = sqlitePath(uri);
-  const fault = path === undefined ? undefined : fileFault(path);
+  const fault = path === undefined ? undefined : fileFault(path, role === 'consumer');
   if (fault !== undefined && (fault !== NO_FILE || role === 'gateway')) throw warehouseFailure(uri, fault);
   if (fault === NO_FILE) return `${name}: ${NO_FILE}`;
   const warehouse = openWarehouse(uri, role);

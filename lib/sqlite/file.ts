@@ -100,19 +100,24 @@ export function openFile(path: string, readOnly: boolean): DatabaseSync {
 
 export const NO_FILE = 'there is no such file; the consumer creates it when it starts';
 
-/** Returns the reason why a file cannot be opened or created, or NO_FILE if it does not exist yet. Creates nothing. */
-export function fileFault(path: string): string | undefined {
+/** Returns the reason why a file cannot be used or created, or NO_FILE if it does not exist yet. Creates nothing. */
+export function fileFault(path: string, writes: boolean): string | undefined {
   const folder = dirname(resolve(path));
+  let what = `no file can be created in ${folder}`;
   try {
     const found = statSync(path, { throwIfNoEntry: false });
     if (found?.isDirectory() === true) return 'expected a file: this is a directory';
     // SQLite would wait for a writer of a pipe, and the process could not exit until then.
-    if (found !== undefined) return found.isFile() ? undefined : 'expected a regular file';
+    if (found?.isFile() === false) return 'expected a regular file';
+    if (found !== undefined && !writes) return undefined;
     opendirSync(folder).closeSync();
     accessSync(folder, constants.W_OK | constants.X_OK);
-    return NO_FILE;
+    if (found === undefined) return NO_FILE;
+    what = 'it cannot be written';
+    closeSync(openSync(path, 'r+'));
+    return undefined;
   } catch (cause) {
-    return `no file can be created in ${folder} (${errno(cause)}): expected a folder that this user can write to`;
+    return `${what} (${errno(cause)}): expected a file and a folder that this user can write to`;
   }
 }
 

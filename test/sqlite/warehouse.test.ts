@@ -1,7 +1,17 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs';
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
@@ -271,14 +281,26 @@ describe('the SQLite warehouse', () => {
     assert.deepEqual({ ...file.prepare('SELECT count(*) AS tables FROM sqlite_schema').get() }, { tables: 1 });
   });
 
-  it('reports a path at which no file can be created, and creates none', () => {
+  it('reports a path at which no file can be created, or one that a consumer may not write, and creates none', () => {
     const folder = temporaryFolder();
-    assert.equal(fileFault(folder), 'expected a file: this is a directory');
-    assert.equal(fileFault(join(folder, 'new.db')), 'there is no such file; the consumer creates it when it starts');
+    assert.equal(fileFault(folder, true), 'expected a file: this is a directory');
+    assert.equal(
+      fileFault(join(folder, 'new.db'), true),
+      'there is no such file; the consumer creates it when it starts',
+    );
     const lost = join(folder, 'none');
-    const wanted = 'expected a folder that this user can write to';
-    assert.equal(fileFault(join(lost, 'new.db')), `no file can be created in ${lost} (ENOENT): ${wanted}`);
+    const wanted = 'expected a file and a folder that this user can write to';
+    assert.equal(fileFault(join(lost, 'new.db'), false), `no file can be created in ${lost} (ENOENT): ${wanted}`);
     assert.throws(() => inspectSqlite(join(folder, 'new.db')), /unable to open/);
+    const path = join(folder, 'read-only.db');
+    writeFileSync(path, '', { mode: 0o444 });
+    chmodSync(folder, 0o755);
+    const isRoot = process.getuid?.() === 0;
+    // Root may write to every file.
+    if (isRoot) process.seteuid?.(65_534);
+    const faults = [false, true].map((writes) => fileFault(path, writes));
+    if (isRoot) process.seteuid?.(0);
+    assert.deepEqual(faults, [undefined, `it cannot be written (EACCES): ${wanted}`]);
   });
 
   it('does not change a schema that it cannot use', async (t) => {
