@@ -1,5 +1,6 @@
 // ingest-gateway: accepts events and queues them. This file wires up the program and stops its parts in order.
 import './early-signals.ts';
+import { existsSync, readFileSync } from 'node:fs';
 import { Gateway } from '../lib/gateway/gateway.ts';
 import { gatewayMetrics } from '../lib/gateway/metrics.ts';
 import { RequestSpans } from '../lib/gateway/request-spans.ts';
@@ -24,13 +25,15 @@ import { quietLog } from './quiet-log.ts';
 import { SYSTEM } from '../lib/process/clock.ts';
 
 const QUEUE_START_MS = 5_000;
+/** Open files that are not connections of clients. */
+const FILES_BESIDE = 64;
 
 await startDaemon({
   program: 'gateway',
   summary: 'accepts events over mutual TLS and adds them to a Redis Stream.',
   exits: '4 queue unavailable at start,\n5 (--check=connect) warehouse cannot be used',
   read: readGatewayConfig,
-  check: (config) => checkFiles(config, SYSTEM.clock),
+  check: async (config) => [...openFilesWarnings(config), ...(await checkFiles(config, SYSTEM.clock))],
   connect,
   run,
 });
@@ -41,6 +44,7 @@ async function connect(config: GatewayConfig, found: (line: string) => void): Pr
 }
 
 async function run(config: GatewayConfig, log: Log, onStop: OnStop): Promise<void> {
+  for (const warning of openFilesWarnings(config)) log.warn(warning);
   const files = await readFiles(config, log, SYSTEM);
   const material = files.material.value;
   const tracing = config.exportsSpans ? await startTracing('ingest-gateway', log, SYSTEM.clock) : undefined;
@@ -98,6 +102,17 @@ async function run(config: GatewayConfig, log: Log, onStop: OnStop): Promise<voi
     },
   });
   log.info(`listening on https://${address}`);
+}
+
+/** Above the limit on open files, Linux resets connections, and neither node nor this process notices. */
+function openFilesWarnings({ connectionsMax }: GatewayConfig): readonly string[] {
+  const limits = existsSync('/proc/self/limits') ? readFileSync('/proc/self/limits', 'latin1') : '';
+  const files = Number(/^Max open files +(\d+)/m.exec(limits)?.[1] ?? Number.POSITIVE_INFINITY);
+  if (connectionsMax + FILES_BESIDE <= files) return [];
+  return [
+    `INGEST_CONNECTIONS_MAX=${connectionsMax}: this process may open only ${files} files, and further connections are ` +
+      'reset; raise the limit (ulimit -n, LimitNOFILE), or lower this key',
+  ];
 }
 
 /** Combines the streams into one queue. With a dispatcher URI, events whose stream is unavailable are shed. */

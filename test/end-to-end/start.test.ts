@@ -110,6 +110,16 @@ describe('a gateway', () => {
   });
 });
 
+it('a gateway warns if the limit on open files is too low for its connections', () => {
+  const program = new URL('../../bin/ingest-gateway', import.meta.url).pathname;
+  const env = { ...process.env, ...pki.environment, INGEST_QUEUE_URI: 'redis://127.0.0.1:1' };
+  const output = execFileSync('sh', ['-c', 'ulimit -n 200; exec "$0" --check 2>&1', program], {
+    encoding: 'utf8',
+    env,
+  });
+  assert.match(output, /INGEST_CONNECTIONS_MAX=10000: this process may open only 200 files/);
+});
+
 describe('without the openssl program in PATH', () => {
   const path = temporaryFolder();
   for (const tool of ['sh', 'sed', 'dirname', 'readlink', 'id'])
