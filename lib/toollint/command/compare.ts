@@ -1,11 +1,10 @@
 import type { Stated } from '../convert/converter.ts';
-import type { Comparison } from '../compare/comparison.ts';
 import type { DocumentSource } from '../document/document-source.ts';
 import { ReportFailure } from '../document/failure.ts';
 import { openReport } from '../document/read-report.ts';
 import type { Report } from '../document/report-schema.ts';
 import { changesSinceBaseline } from './baseline-input.ts';
-import { judge, type JudgeOptions, type Judgment } from './judge.ts';
+import { judge, type JudgeOptions } from './judge.ts';
 import { gateFrom, inputsOf, inputSource, parseCommand, VERDICT_OPTIONS } from './options.ts';
 import { planOutput } from './outputs.ts';
 import type { ProgramIo } from './program-io.ts';
@@ -13,18 +12,10 @@ import { finish } from './verdict.ts';
 
 export type CompareOptions = Pick<JudgeOptions, 'quiet' | 'gate' | 'changes'>;
 
-export interface CompareOutcome extends Judgment {
-  /** The current report with all findings, and with the execution, gate and selection of the comparison. */
-  readonly current: Report;
-  readonly comparison: Comparison;
-}
+export type CompareOutcome = Awaited<ReturnType<typeof compare>>;
 
 /** Throws ReportFailure if the baseline cannot be used or the current report lists only new findings. */
-export async function compare(
-  baseline: DocumentSource,
-  currentSource: DocumentSource,
-  options: CompareOptions = {},
-): Promise<CompareOutcome> {
+export async function compare(baseline: DocumentSource, currentSource: DocumentSource, options: CompareOptions = {}) {
   const current = openReport(currentSource);
   const { findings, selection } = current;
   if (selection.baseline !== undefined) {
@@ -36,7 +27,9 @@ export async function compare(
   const { report, comparison } = judged;
   if (comparison === undefined) throw new Error('a comparison has a baseline');
   const summary = { ...current.summary, parseErrors: report.summary.parseErrors };
-  return { ...judged, comparison, current: { ...current, ...report, findings, summary } };
+  /** The current report with all findings, and with the execution, gate and selection of the comparison. */
+  const whole: Report = { ...current, ...report, findings, summary };
+  return { ...judged, comparison, current: whole };
 }
 
 export async function runCompare(args: readonly string[], io: ProgramIo): Promise<number> {

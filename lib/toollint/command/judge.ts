@@ -7,7 +7,7 @@ import { matchFindings } from '../compare/finding-match.ts';
 import type { SourceChanges } from '../compare/source-changes.ts';
 import { buildReport, countSeverities } from '../document/build-report.ts';
 import type { DocumentSource } from '../document/document-source.ts';
-import { suppressedIn } from '../document/extension.ts';
+import { countIn } from '../document/extension.ts';
 import { usageFailure } from '../document/failure.ts';
 import { isReserved, PARSE_ERROR_RULE } from '../document/report-format.ts';
 import type { Diagnostic, Finding, Report, Scan } from '../document/report-schema.ts';
@@ -33,23 +33,14 @@ export interface BaselineUpdate {
 /** What the maker of a report knows beside it. By default, the report alone decides, and all files exist. */
 export type Evidence = Partial<Omit<Analysis, 'report' | 'coverageOf'>> & { readonly doubtsOf?: DoubtsOf };
 
-export interface Judgment {
-  readonly report: Report;
-  /** The number of error findings after the baseline and before the quiet filter. */
-  readonly errors: number;
-  readonly notes: string[];
-  readonly unusedSuppressions: number;
-  readonly baseline?: Baseline | undefined;
-  readonly comparison?: Comparison | undefined;
-  readonly updatedBaseline?: { readonly text: string; readonly count: number };
-}
+export type Judgment = Awaited<ReturnType<typeof judge>>;
 
 const NO_BASELINE: Baseline = { entries: [], expired: [], errorsOnly: false, notes: [] };
 
 /** `found` has all findings of a scan, an import or a report. Throws ReportFailure for an unusable baseline or gate. */
-export async function judge(found: Report, evidence: Evidence, options: JudgeOptions): Promise<Judgment> {
+export async function judge(found: Report, evidence: Evidence, options: JudgeOptions) {
   const { update, quiet = false } = options;
-  const { notes = [], unusedSuppressions = 0, exists = () => true, isChecked = () => false } = evidence;
+  const { unusedSuppressions = 0, exists = () => true, isChecked = () => false } = evidence;
   const changes = typeof options.changes === 'object' ? options.changes : undefined;
   const baseline =
     options.baseline && readBaseline(options.baseline, { ...found, quiet, today: dayOf(found.scan) }, changes?.renames);
@@ -66,21 +57,21 @@ export async function judge(found: Report, evidence: Evidence, options: JudgeOpt
   const bySeverity = countSeverities(counting);
   const report = selected(found, counting, comparison, quiet);
   report.gate = evaluateGate(options.gate, report, bySeverity, found.selection.quiet);
-  const judgment = {
-    ...{ report, errors: bySeverity.error, unusedSuppressions, baseline, comparison },
-    notes: [...notes, ...(baseline?.notes ?? []), ...comparisonNotes(comparison, exists, options.changes)],
+  const notes = [...(evidence.notes ?? []), ...(baseline?.notes ?? [])];
+  notes.push(...comparisonNotes(comparison, exists, options.changes));
+  const updated = (): { readonly text: string; readonly count: number } | undefined => {
+    if (update === undefined || old === undefined || comparison === undefined) return undefined;
+    const reason = reasonToLeave(old, report, update, exists);
+    if (reason !== undefined) return void notes.push(`the baseline is left as it is, because ${reason}`);
+    if (news.length > 0) notes.push(`${news.length} new were not added; --accept RULE --reason TEXT makes them known`);
+    const acceptance = (finding: Finding) => (isAccepted(finding) ? update.accept?.acceptance : undefined);
+    const more = added.map((finding): BaselineEntry => ({ finding, accepted: acceptance(finding) }));
+    const entries = [...remaining(old, comparison, isChecked), ...more];
+    return { text: baselineText(entries, majorLinter(found), update.commit), count: entries.length };
   };
-  if (update === undefined || old === undefined || comparison === undefined) return judgment;
-  const reason = reasonToLeave(old, report, update, exists);
-  if (reason !== undefined)
-    return { ...judgment, notes: [...judgment.notes, `the baseline is left as it is, because ${reason}`] };
-  if (news.length > 0)
-    judgment.notes.push(`${news.length} new were not added; --accept RULE --reason TEXT makes them known`);
-  const acceptance = (finding: Finding) => (isAccepted(finding) ? update.accept?.acceptance : undefined);
-  const more = added.map((finding): BaselineEntry => ({ finding, accepted: acceptance(finding) }));
-  const entries = [...remaining(old, comparison, isChecked), ...more];
-  const text = baselineText(entries, majorLinter(found), update.commit);
-  return { ...judgment, updatedBaseline: { text, count: entries.length } };
+  /** The number of error findings after the baseline and before the quiet filter. */
+  const errors = bySeverity.error;
+  return { report, errors, notes, unusedSuppressions, baseline, comparison, updatedBaseline: updated() };
 }
 
 /** Drops accepted parse errors from the diagnostics, so that they do not make the analysis incomplete. */
@@ -94,7 +85,7 @@ function selected(
   const known = new Set(parseErrors.flatMap(({ location }) => location.path ?? []));
   const isKnown = ({ kind, relativePath = '' }: Diagnostic) => kind === 'parse-error' && known.has(relativePath);
   const report = buildReport({
-    ...{ tool, scan, totalFiles: summary.totalFiles, suppressed: suppressedIn(summary) },
+    ...{ tool, scan, totalFiles: summary.totalFiles, suppressed: countIn(summary, 'suppressed') },
     diagnostics: execution.diagnostics.filter((one) => !isKnown(one)),
     findings: quiet ? counting.filter(({ severity }) => severity === 'error') : counting,
   });

@@ -14,20 +14,10 @@ import { note, type ProgramIo, streamSink } from './program-io.ts';
 
 type OutputValues = Values<typeof OUTPUT_OPTIONS> & Partial<Pick<BaselineValues, 'root' | 'path-prefix'>>;
 
-export interface OutputPlan {
-  /** Without a file, the document goes to standard output. */
-  readonly targets: readonly { readonly format: Format; readonly file?: string | undefined }[];
-  readonly options: ConvertOptions;
-  /** Throws ReportFailure if an output would replace one of these files. */
-  readonly checkRead: (paths: readonly string[]) => void;
-}
+export type OutputPlan = Awaited<ReturnType<typeof planOutput>>;
 
 /** Throws ReportFailure for an unknown format, two documents in one place, or a place that is also an input. */
-export async function planOutput(
-  values: OutputValues,
-  io: ProgramIo,
-  inputs: readonly (string | undefined)[],
-): Promise<OutputPlan> {
+export async function planOutput(values: OutputValues, io: ProgramIo, inputs: readonly (string | undefined)[]) {
   const { output, format = [], to = [] } = values;
   const asked = [...format, ...to].map(targetOf);
   const mains = asked.filter(({ file }) => file === undefined);
@@ -36,6 +26,7 @@ export async function planOutput(
   const isShown = asked.length === 0 && output === undefined && io.stdout.isTTY === true;
   if (mains.length === 0 && (output !== undefined || asked.length === 0))
     asked.unshift({ format: isShown ? 'pretty' : 'report', file: undefined });
+  // Without a file, the document goes to standard output.
   const targets = asked.map((target) => ({ ...target, file: target.file ?? output }));
   const outputs = new Map<string, string>();
   const check = (path: string, isOutput = false): string => {
@@ -51,6 +42,7 @@ export async function planOutput(
     outputs.set(check(resolve(io.cwd, file), true), file);
     await checkWritable(resolve(io.cwd, file), file);
   }
+  /** Throws ReportFailure if an output would replace one of these files. */
   const checkRead = (paths: readonly string[]): void => paths.forEach((path) => void check(path));
   checkRead(inputs.flatMap((name) => (name === undefined ? [] : name === '-' ? '/dev/stdin' : resolve(io.cwd, name))));
   return { targets, options: convertOptions(values, io), checkRead };

@@ -1,8 +1,6 @@
 // A baseline, the known findings: an earlier report or a baseline file, which is JSON Lines with one finding per line,
-// sorted. An invalid one is refused: if it were read as empty, every finding would be new.
-// A report is unsuitable as a baseline in git, because its counts conflict on every branch. A line of this file
-// contains nothing that changes when code moves: no line or column, numbers in the message masked as '#', and only
-// the half of the fingerprint that does not depend on the path.
+// sorted. A line contains nothing that changes when code moves, and of a fingerprint only the half that does not depend
+// on the path. An invalid baseline is refused: if it were read as empty, every finding would be new.
 import { type DocumentSource, textIn } from '../document/document-source.ts';
 import { FINGERPRINT_VERSION, PARSE_ERROR_RULE, SEVERITIES } from '../document/report-format.ts';
 import { anchorIn, linterOf } from '../document/extension.ts';
@@ -39,7 +37,6 @@ export function baselineText(entries: readonly BaselineEntry[], linter: string, 
 
 /** Returns several commits after a merge that kept the first lines of both sides, and none for a report. */
 export function commitsIn(source: DocumentSource): string[] {
-  if (!isBaselineFile(source)) return [];
   const heads = textIn(source).matchAll(/^\{"baseline":.*"commit":"([0-9a-f]{40,64})"\}$/gmu);
   return Array.from(heads, ([, commit = '']) => commit);
 }
@@ -113,13 +110,7 @@ export function isDay(value: unknown): value is string {
   return new Date(`${value}T00:00:00Z`).toJSON()?.startsWith(value) === true;
 }
 
-export interface Baseline {
-  readonly entries: readonly BaselineEntry[];
-  /** Entries whose acceptance has expired, so that their findings are new. */
-  readonly expired: readonly BaselineEntry[];
-  readonly errorsOnly: boolean;
-  readonly notes: string[];
-}
+export type Baseline = ReturnType<typeof readBaseline>;
 
 type BaselineUser = Pick<ReportHeader, 'tool'> & { readonly quiet: boolean; readonly today: string };
 
@@ -128,13 +119,14 @@ export function readBaseline(
   source: DocumentSource,
   user: BaselineUser,
   renames: ReadonlyMap<string, string> = new Map(),
-): Baseline {
+) {
   const { entries, linter, errorsOnly, notes } = isBaselineFile(source)
     ? { ...readBaselineFile(source), errorsOnly: false, notes: [] as string[] }
     : readFromReport(source, user);
   const own = majorLinter(user);
   if (linter !== '' && own !== '' && linter !== own)
     notes.push(`the baseline ${source.name} is of ${linter}, this is ${own}`);
+  // The findings of these entries are new.
   const isExpired = ({ accepted }: BaselineEntry) => accepted?.until !== undefined && accepted.until < user.today;
   const moved = entries.map((entry) => ({ ...entry, finding: renamed(entry.finding, renames) }));
   const { true: expired = [], false: valid = [] } = Object.groupBy(moved, (entry) => `${isExpired(entry)}`);

@@ -4,17 +4,10 @@ import { isLiteralGlob, literalGlob, matchesAny } from '../document/file-pattern
 import { isUnder } from '../document/report-path.ts';
 import type { BaselineCounts, Finding, ReportHeader } from '../document/report-schema.ts';
 import type { Baseline, BaselineEntry } from './baseline.ts';
-import { type Known, matchFindings } from './finding-match.ts';
+import { matchFindings } from './finding-match.ts';
 import type { SourceChanges } from './source-changes.ts';
 
-export interface Comparison {
-  readonly news: readonly Finding[];
-  readonly unchanged: readonly Finding[];
-  readonly known: ReadonlyMap<Finding, Known>;
-  readonly fixed: readonly BaselineEntry[];
-  readonly notVerifiable: readonly BaselineEntry[];
-  readonly doubtOf: (entry: BaselineEntry) => string | undefined;
-}
+export type Comparison = Awaited<ReturnType<typeof compareWith>>;
 
 /** Returns a function that returns the reason why a missing entry may not be fixed. Without a reason, it is fixed. */
 export type DoubtsOf = (missing: readonly BaselineEntry[]) => Promise<(entry: BaselineEntry) => string | undefined>;
@@ -25,7 +18,7 @@ export async function compareWith(
   findings: readonly Finding[],
   doubtsOf: DoubtsOf,
   changes?: SourceChanges,
-): Promise<Comparison> {
+) {
   const compared = errorsOnly ? findings.filter(({ severity }) => severity === 'error') : findings;
   const { known, missing } = matchFindings(entries, compared, changes);
   const doubtOf = await doubtsOf(missing);

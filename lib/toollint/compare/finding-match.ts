@@ -38,13 +38,11 @@ export function matchFindings(
     for (const [key, group] of Map.groupBy(rest, keyOf)) {
       const same = old.get(key) ?? [];
       const isAccepted = same.some(({ accepted }) => accepted !== undefined);
-      const now = group.filter((finding) => isAccepted || !isNeverBaselined(finding));
+      const allowed = group.filter((finding) => isAccepted || !isNeverBaselined(finding));
       const before = same.map((entry) => oldSpot(entry, hunksOf(entry.finding)));
-      for (const [{ owner: entry }, { owner: finding }, cost] of cheapest(
-        before,
-        now.map((one) => newSpot(one, hunksOf(one))),
-        costOf,
-      )) {
+      const now = allowed.map((finding) => newSpot(finding, hunksOf(finding)));
+      for (const [{ owner: entry }, { owner: finding }, cost] of byCost(before, now, costOf)) {
+        if (used.has(entry) || known.has(finding)) continue;
         known.set(finding, { entry, by: by ?? (cost < OTHER_TEXT ? 'text' : 'kind') });
         used.add(entry);
       }
@@ -129,8 +127,7 @@ function kindCost(old: Spot, now: Spot, hasChanges: boolean, textOnly: boolean):
 /** More pairs than this are not compared: the entries and the findings are paired in their order. */
 const PAIRS_MAX = 250_000;
 
-/** Returns pairs by increasing cost. Each spot is in at most one pair. */
-function cheapest<Old, Now>(before: readonly Spot<Old>[], now: readonly Spot<Now>[], costOf: Cost) {
+function byCost<Old, Now>(before: readonly Spot<Old>[], now: readonly Spot<Now>[], costOf: Cost) {
   const byLine = (a: Spot, b: Spot) => (a.line ?? 0) - (b.line ?? 0) || a.column - b.column;
   const [from, to] = [before.toSorted(byLine), now.toSorted(byLine)];
   const isSmall = from.length * to.length <= PAIRS_MAX;
@@ -140,10 +137,7 @@ function cheapest<Old, Now>(before: readonly Spot<Old>[], now: readonly Spot<Now
       return cost === undefined ? [] : [[old, one, cost] as const];
     }),
   );
-  const used = new Set<Spot>();
-  return pairs
-    .sort(([, , one], [, , other]) => one - other)
-    .filter(([old, one]) => !used.has(old) && !used.has(one) && used.add(old).add(one));
+  return pairs.sort(([, , one], [, , other]) => one - other);
 }
 
 const removedLines = new WeakMap<Hunk, ReadonlyMap<string | undefined, string>>();

@@ -1,5 +1,5 @@
 // The interface of a converter, and texts that several converters share.
-import { notVerifiableIn, suppressedIn } from '../document/extension.ts';
+import { countIn } from '../document/extension.ts';
 import { PARSE_ERROR_RULE, SEVERITIES } from '../document/report-format.ts';
 import type { BaselineCounts, Diagnostic, Finding, Report, ReportHeader } from '../document/report-schema.ts';
 import { counted, terminalText } from './plain-text.ts';
@@ -46,7 +46,7 @@ export function placesOf({ relativePath, ruleId }: Diagnostic): string[] {
 
 export function baselineCounts(counts: BaselineCounts): string {
   const { newIssues, unchanged, fixed } = counts;
-  const notVerifiable = notVerifiableIn(counts);
+  const notVerifiable = countIn(counts, 'notVerifiable');
   const rest = notVerifiable > 0 ? `, ${notVerifiable} not verifiable` : '';
   return `${newIssues} new, ${unchanged} unchanged, ${fixed} fixed${rest}`;
 }
@@ -55,7 +55,7 @@ export function summaryLines({ execution, summary, selection, gate }: ReportHead
   const { quiet, baseline } = selection;
   const { totalFiles, totalIssues, bySeverity } = summary;
   const { error, warning, info } = bySeverity;
-  const suppressed = suppressedIn(summary);
+  const suppressed = countIn(summary, 'suppressed');
   const found = `${counted(error, 'error')}, ${counted(warning, 'warning')}, ${info} info`;
   const left = suppressed > 0 ? `; ${suppressed} suppressed` : '';
   const failures = `${counted(summary.parseErrors, 'parse error')}, ${counted(summary.ruleErrors, 'rule error')}`;

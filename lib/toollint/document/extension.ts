@@ -1,7 +1,7 @@
 // Reads the members of a report that the specification does not define. Other tools may write anything under these
 // names, so a member with an unexpected form is ignored.
 import { isObject } from './strict-json.ts';
-import type { BaselineCounts, Finding, ReportHeader } from './report-schema.ts';
+import type { Finding, ReportHeader } from './report-schema.ts';
 
 export interface Linter {
   readonly name: string;
@@ -34,13 +34,11 @@ export function ruleTextsOf({ tool }: WithTool): Record<string, string> {
   );
 }
 
-const numberOf = (value: unknown): number => (typeof value === 'number' ? value : 0);
-
-export const suppressedIn = (summary: ReportHeader['summary']) =>
-  numberOf((summary as { suppressed?: unknown }).suppressed);
-
-export const notVerifiableIn = (counts: BaselineCounts | undefined) =>
-  numberOf((counts as { notVerifiable?: unknown } | undefined)?.notVerifiable);
+/** Returns a count that extends the summary or the counts of a baseline. */
+export function countIn(owner: object | undefined, name: 'suppressed' | 'notVerifiable'): number {
+  const value = (owner as Record<string, unknown> | undefined)?.[name];
+  return typeof value === 'number' ? value : 0;
+}
 
 /** Returns the position after the last character, counted from 1. */
 export function endOf({ location }: Finding) {

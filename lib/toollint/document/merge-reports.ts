@@ -1,7 +1,7 @@
 // Merges reports from shards, packages or linters. A finding that several reports share appears once. Reports from
 // different tools become a toollint report that names their linters.
 import { buildReport, ownTool, UNKNOWN_SCOPE } from './build-report.ts';
-import { type Linter, lintersOf, ruleTextsOf, suppressedIn } from './extension.ts';
+import { countIn, type Linter, lintersOf, ruleTextsOf } from './extension.ts';
 import { ReportFailure } from './failure.ts';
 import { literalGlob } from './file-pattern.ts';
 import { compareFindings } from './file-findings.ts';
@@ -26,7 +26,7 @@ export function mergeReports(parts: readonly NamedReport[]): Report {
     findings: distinctFindings(reports.map((report) => report.findings)).sort(compareFindings),
     diagnostics: distinct(reports.flatMap(({ execution }) => execution.diagnostics)),
     totalFiles: totalFiles(reports),
-    suppressed: parts.reduce((sum, { report }) => sum + suppressedIn(report.summary), 0),
+    suppressed: parts.reduce((sum, { report }) => sum + countIn(report.summary, 'suppressed'), 0),
   });
   return { ...merged, selection: { quiet: first.report.selection.quiet } };
 }

@@ -1,7 +1,7 @@
 // A gate is a name and a list of limits on the counts that remain after the baseline. An incomplete analysis never
 // passes.
 import { countKind } from '../document/build-report.ts';
-import { notVerifiableIn } from '../document/extension.ts';
+import { countIn } from '../document/extension.ts';
 import { ReportFailure } from '../document/failure.ts';
 import type { Gate, ReportHeader, Severity } from '../document/report-schema.ts';
 
@@ -54,7 +54,7 @@ export function evaluateGate(
   const counts = { errors, warnings, infos, newIssues: baseline?.newIssues ?? 0 };
   const violated = limits.filter(({ metric, max }) => counts[metric] > max);
   const parts = violated.map(({ metric, max, level }) => `${metric} ${counts[metric]} > ${max} (${level})`);
-  const notVerifiable = notVerifiableIn(baseline);
+  const notVerifiable = countIn(baseline, 'notVerifiable');
   if (notVerifiable > 0) parts.push(`${notVerifiable} baseline findings are not verifiable`);
   const failed = violated.some(({ level }) => level === 'fail');
   const status = failed ? 'failed' : violated.length > 0 ? 'warning' : 'passed';

@@ -21,17 +21,13 @@ export function readSuppressions(root: string): Suppressions {
   }
 }
 
-export function suppress(
-  messages: readonly LintMessage[],
-  allowed: Suppressions[string] | undefined,
-): { messages: readonly LintMessage[]; suppressed: readonly LintMessage[]; unused: number } {
-  if (allowed === undefined) return { messages, suppressed: [], unused: 0 };
+export function suppress(messages: readonly LintMessage[], allowed: Suppressions[string] = {}) {
   const counts = new Map(Object.entries(allowed).map(([ruleId, { count }]) => [ruleId, count]));
   const errors = Map.groupBy(messages, ({ ruleId, severity }) => (severity === 'error' ? ruleId : null));
-  const found = (ruleId: string | null) => (ruleId === null ? 0 : (errors.get(ruleId)?.length ?? 0));
+  const found = (ruleId: string | null) => errors.get(ruleId)?.length ?? 0;
   const isSuppressed = ({ ruleId }: LintMessage) =>
     found(ruleId) > 0 && found(ruleId) <= (counts.get(ruleId ?? '') ?? 0);
   const unused = [...counts].filter(([ruleId, count]) => found(ruleId) < count).length;
-  const shown = messages.filter((message) => !isSuppressed(message));
-  return { messages: shown, suppressed: messages.filter(isSuppressed), unused };
+  const { true: suppressed = [], false: shown = [] } = Object.groupBy(messages, (one) => `${isSuppressed(one)}`);
+  return { messages: shown, suppressed, unused };
 }
