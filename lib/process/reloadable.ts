@@ -112,26 +112,21 @@ export async function reloadable<T>(
 interface Content {
   readonly metadata: string;
   readonly digest: string;
-  /** True if the same metadata proves the same content. */
-  readonly isOld: boolean;
 }
 
 /** Reads files, and the names and contents of the files in folders, unless they are the `known` ones. */
 async function contentOf(paths: readonly string[], known?: Content): Promise<Content> {
   const found = (await Promise.all(paths.map(filesAt))).flat();
-  const metadata = JSON.stringify(found.map(({ file, facts }) => [file, facts.map(String)]));
-  if (known?.isOld === true && known.metadata === metadata) return known;
-  const digests = found.map(async ({ file }) => [
-    file,
-    await readOperatorFile(file).then(
-      (bytes) => hash('sha256', bytes),
-      () => '',
-    ),
-  ]);
-  const digest = hash('sha256', JSON.stringify(await Promise.all(digests)));
-  const newestMs = Math.max(...found.map(({ changedMs }) => changedMs));
-  return { metadata, digest, isOld: SYSTEM.clock.epochMs() - newestMs > TIME_STEP_MS };
+  const sinceMs = SYSTEM.clock.epochMs() - TIME_STEP_MS;
+  // The metadata of a file that changed just now does not prove its content, so it differs each time.
+  const isNew = found.some(({ changedMs }) => changedMs >= sinceMs);
+  const metadata = JSON.stringify([found.map(({ file, facts }) => [file, facts]), isNew && SYSTEM.clock.ms()]);
+  if (known?.metadata === metadata) return known;
+  const contents = found.map(async ({ file }) => [file, await digestOf(file).catch(() => '')]);
+  return { metadata, digest: hash('sha256', JSON.stringify(await Promise.all(contents))) };
 }
+
+const digestOf = async (file: string): Promise<string> => hash('sha256', await readOperatorFile(file));
 
 /** Returns a file, or the files of a folder in the order of their names. */
 async function filesAt(path: string) {
@@ -142,6 +137,6 @@ async function filesAt(path: string) {
 
 async function statusOf(file: string) {
   const one = await stat(file, { bigint: true }).catch(() => undefined);
-  const facts = one === undefined ? [] : [one.dev, one.ino, one.size, one.mtimeNs, one.ctimeNs];
+  const facts = one && [one.dev, one.ino, one.size, one.mtimeNs, one.ctimeNs].join(' ');
   return { file, facts, isFolder: one?.isDirectory() === true, changedMs: Number(one?.ctimeMs ?? 0) };
 }
