@@ -14,7 +14,6 @@ const RETRY_MS = 20;
 const EXIT_FLUSH_MS = 1_000;
 
 export class LogOutput {
-  /** Formats a line, which pino writes as JSON. */
   readonly #lineOf: (json: string) => string;
   readonly #fd = ownStdout();
   /** The first line may have been written in part, so it is never dropped. */

@@ -7,13 +7,10 @@ import { dirname } from 'node:path';
  * Fact: node's `recursive` never returns if a file system answers ENOENT although the parent exists, as /proc does.
  */
 export function makeFolder(path: string, mode = 0o777): void {
+  if (!existsSync(dirname(path))) makeFolder(dirname(path), mode);
   try {
     mkdirSync(path, { mode });
   } catch (cause) {
-    const { code } = cause as NodeJS.ErrnoException;
-    if (code === 'EEXIST' && statSync(path).isDirectory()) return;
-    if (code !== 'ENOENT' || existsSync(dirname(path))) throw cause;
-    makeFolder(dirname(path), mode);
-    makeFolder(path, mode);
+    if (statSync(path, { throwIfNoEntry: false })?.isDirectory() !== true) throw cause;
   }
 }
