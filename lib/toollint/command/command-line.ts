@@ -8,18 +8,16 @@ import { EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_OK, EXIT_OUTPUT_CLOSED } from './v
 
 type Verb = (args: readonly string[], io: ProgramIo) => Promise<number>;
 
-const documents = () => import('./documents.ts');
-
 /** Verbs are loaded on demand, because loading ESLint and the schema library takes most of the startup time. */
 const VERBS = new Map<string, () => Promise<Verb>>([
   ['scan', async () => (await import('./scan.ts')).runScan],
   ['import', async () => (await import('./import.ts')).runImport],
   ['compare', async () => (await import('./compare.ts')).runCompare],
   ['explain', async () => (await import('./explain.ts')).runExplain],
-  ['convert', async () => (await documents()).runConvert],
-  ['merge', async () => (await documents()).runMerge],
-  ['validate', async () => (await documents()).runValidate],
-  ['schema', async () => (await documents()).runSchema],
+  ['convert', async () => (await import('./documents.ts')).runConvert],
+  ['merge', async () => (await import('./documents.ts')).runMerge],
+  ['validate', async () => (await import('./documents.ts')).runValidate],
+  ['schema', async () => (await import('./documents.ts')).runSchema],
 ]);
 
 export async function runToollint(io: ProgramIo): Promise<number> {

@@ -44,13 +44,13 @@ export function pathsIn({ originalUriBaseIds = {}, artifacts, invocations = [] }
   };
 }
 
-/** Returns '.' for the root, or `undefined` for a path that is not below the root. */
-export type Placer = (path: ForeignPath) => string | undefined;
-
-/** Returns a function that finds the place of a path below the root. The roots are names of one folder. */
-export function placerFor(roots: readonly string[], paths: Iterable<ForeignPath>): Placer {
+/**
+ * Returns a function that finds the place of a path below the root, which is '.' for the root itself. The roots are
+ * names of one folder.
+ */
+export function placerFor(roots: readonly string[], paths: Iterable<ForeignPath>) {
   const elsewhere = folderElsewhere(roots[0] ?? '/', paths);
-  return ({ whole, bare }) => {
+  return ({ whole, bare }: ForeignPath): string | undefined => {
     const text = withoutFileScheme(whole);
     if (!isAbsoluteUri(text)) return inside(text);
     const own = bare === undefined ? undefined : inside(decoded(bare));

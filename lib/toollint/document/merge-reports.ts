@@ -77,12 +77,10 @@ export function distinct<T extends object>(values: readonly T[]): T[] {
 /** If several lists contain equal findings, the list with the most of them decides how many are kept. */
 export function distinctFindings(lists: readonly (readonly Finding[])[]): Finding[] {
   const most = new Map<string, Finding[]>();
-  for (const findings of lists) {
-    const own = Map.groupBy(findings, ({ fingerprint, location }) =>
-      JSON.stringify([fingerprint, location.line, location.column]),
-    );
-    for (const [key, list] of own) if (list.length > (most.get(key)?.length ?? 0)) most.set(key, list);
-  }
+  const keyOf = ({ fingerprint, location: { line, column } }: Finding) => JSON.stringify([fingerprint, line, column]);
+  for (const findings of lists)
+    for (const [key, own] of Map.groupBy(findings, keyOf))
+      if (own.length > (most.get(key)?.length ?? 0)) most.set(key, own);
   return [...most.values()].flat();
 }
 

@@ -15,11 +15,6 @@ import { type AnalysisOptions, findFiles, findStarts, isNamedBy, isWanted } from
 import type { Place, SearchRequest } from './file-search.ts';
 import { readSuppressions, suppress, SUPPRESSIONS_FILE, type Suppressions } from './suppressions.ts';
 
-interface Coverage {
-  readonly ran: ReadonlySet<string>;
-  readonly suppressed: readonly Finding[];
-}
-
 export type Analysis = Awaited<ReturnType<typeof analyse>>;
 
 export async function analyse(options: AnalysisOptions) {
@@ -39,13 +34,13 @@ export async function analyse(options: AnalysisOptions) {
   const reason = 'no file is there, or all are ignored or have no configuration';
   const notes = idle.map(({ path }) => `nothing to scan for '${path}': ${reason}`);
   const roots = sortedUnique([root, resolve(options.root)]).sort((a, b) => b.length - a.length);
-  const context = { engine, prefix, suppressions: readSuppressions(root), roots };
+  const scanFile = fileScanner(engine, prefix, readSuppressions(root), roots);
   const results: FileResult[] = [];
   for (const file of files) {
     // Linting is synchronous, so without a turn of the event loop, no signal would be handled.
     await setImmediate();
     throwIfInterrupted(options.signal);
-    results.push(await scanFile(file, context));
+    results.push(await scanFile(file));
     options.progress?.(results.length, files.length);
   }
   const findings = results.flatMap((result) => result.findings);
@@ -77,7 +72,7 @@ export async function analyse(options: AnalysisOptions) {
     ...{ report, notes, exists },
     unusedSuppressions: results.reduce((sum, { unused = 0 }) => sum + unused, 0),
     /** `undefined` for a file that was not checked to its end. For a deleted file, the rules that would run on it. */
-    coverageOf: async (path: string): Promise<Coverage | undefined> => {
+    coverageOf: async (path: string): Promise<FileResult['coverage']> => {
       const own = prefix.strip(path);
       if (own === undefined || exists(path)) return coverage.get(path);
       const file: Place = { kind: 'file', path: own, absolute: join(root, own) };
@@ -131,52 +126,47 @@ function scopeOf(
 
 type Prefix = ReturnType<typeof pathPrefix>;
 
-interface LintContext {
-  readonly engine: EslintEngine;
-  readonly prefix: Prefix;
-  readonly suppressions: Suppressions;
-  /** The longest first. */
-  readonly roots: readonly string[];
-}
-
 interface FileResult {
   readonly path: string;
   readonly findings: readonly Finding[];
   readonly diagnostics: readonly Diagnostic[];
   /** Set if the file was checked to its end. */
-  readonly coverage?: Coverage;
+  readonly coverage?: { readonly ran: ReadonlySet<string>; readonly suppressed: readonly Finding[] };
   readonly unused?: number;
 }
 
-async function scanFile(file: Place, { engine, prefix, suppressions, roots }: LintContext): Promise<FileResult> {
-  const path = prefix.of(file.path);
-  const invalid = pathFault(path);
-  if (invalid !== undefined) {
-    const message = `the file name ${JSON.stringify(path)} is not possible in a report: ${invalid}`;
-    return { path, findings: [], diagnostics: [{ kind: 'parse-error', message }] };
-  }
-  const parseError = (message: string): Diagnostic => ({ kind: 'parse-error', message, relativePath: path });
-  const findingsOf = (text: string, messages: readonly LintMessage[]) =>
-    fileFindings({ path, text, messages, roots, factsOf: (ruleId) => engine.factsOf(ruleId) });
-  const unparsed = (message: string): FileResult => ({
-    path,
-    findings: findingsOf('', [{ ruleId: PARSE_ERROR_RULE, severity: 'error', message, fatal: true }]),
-    diagnostics: [parseError(message)],
-  });
-  const source = file.fault === undefined ? readSource(file.absolute) : { fault: file.fault };
-  if ('fault' in source) return unparsed(`the file cannot be read: ${source.fault}`);
-  const content = source.bytes.toString();
-  const linted = await engine.lint(file.absolute, content);
-  if (linted.failure !== undefined) return unparsed(linted.failure);
-  const { messages, suppressed, unused } = suppress(linted.messages, suppressions[file.path]);
-  const findings = findingsOf(content, messages);
-  const crashes = linted.crashes.map((crash): Diagnostic => ({ kind: 'rule-error', ...crash, relativePath: path }));
-  const fatal = linted.messages.find((message) => message.fatal);
-  if (fatal !== undefined) return { path, findings, diagnostics: [...crashes, parseError(fatal.message)] };
-  const hidden = [...linted.suppressed, ...suppressed];
-  const text = hidden.length === 0 ? '' : withoutDirectives(content);
-  const coverage = { ran: new Set(linted.ran), suppressed: findingsOf(text, hidden) };
-  return { path, findings, diagnostics: crashes, coverage, unused };
+/** The longest root is the first. */
+function fileScanner(engine: EslintEngine, prefix: Prefix, suppressions: Suppressions, roots: readonly string[]) {
+  return async (file: Place): Promise<FileResult> => {
+    const path = prefix.of(file.path);
+    const invalid = pathFault(path);
+    if (invalid !== undefined) {
+      const message = `the file name ${JSON.stringify(path)} is not possible in a report: ${invalid}`;
+      return { path, findings: [], diagnostics: [{ kind: 'parse-error', message }] };
+    }
+    const parseError = (message: string): Diagnostic => ({ kind: 'parse-error', message, relativePath: path });
+    const findingsOf = (text: string, messages: readonly LintMessage[]) =>
+      fileFindings({ path, text, messages, roots, factsOf: (ruleId) => engine.factsOf(ruleId) });
+    const unparsed = (message: string): FileResult => ({
+      path,
+      findings: findingsOf('', [{ ruleId: PARSE_ERROR_RULE, severity: 'error', message, fatal: true }]),
+      diagnostics: [parseError(message)],
+    });
+    const source = file.fault === undefined ? readSource(file.absolute) : { fault: file.fault };
+    if ('fault' in source) return unparsed(`the file cannot be read: ${source.fault}`);
+    const content = source.bytes.toString();
+    const linted = await engine.lint(file.absolute, content);
+    if (linted.failure !== undefined) return unparsed(linted.failure);
+    const { messages, suppressed, unused } = suppress(linted.messages, suppressions[file.path]);
+    const findings = findingsOf(content, messages);
+    const crashes = linted.crashes.map((crash): Diagnostic => ({ kind: 'rule-error', ...crash, relativePath: path }));
+    const fatal = linted.messages.find((message) => message.fatal);
+    if (fatal !== undefined) return { path, findings, diagnostics: [...crashes, parseError(fatal.message)] };
+    const hidden = [...linted.suppressed, ...suppressed];
+    const text = hidden.length === 0 ? '' : withoutDirectives(content);
+    const coverage = { ran: new Set(linted.ran), suppressed: findingsOf(text, hidden) };
+    return { path, findings, diagnostics: crashes, coverage, unused };
+  };
 }
 
 const MESSAGE_UNITS_MAX = 2000;
