@@ -5,7 +5,7 @@ import type { Log } from '../../process/log.ts';
 import { RedisConnection } from '../server/connection.ts';
 import type { QueueRefusal } from '../wire/errors.ts';
 import { CONNECTIONS } from './replicated-sender.ts';
-import { inspectQueue, queueFailure } from '../stream/inspect-queue.ts';
+import { failStart, inspectQueue } from '../stream/inspect-queue.ts';
 import { queuePartitions } from '../stream/queue-partitions.ts';
 import { sharedClients } from '../wire/redis-client.ts';
 import { type Durability, type QueueObserver, StreamQueue } from './stream-queue.ts';
@@ -61,13 +61,13 @@ export async function startQueue(
   for (const deadline = clock.ms() + timeoutMs; ; await clock.sleep(LOOK_MS)) {
     const states = await Promise.all(queues.map((queue) => queue.probe()));
     if (states.every(({ available }) => available)) return;
-    if (refusal !== undefined) throw queueFailure(uri, refusal);
+    if (refusal !== undefined) failStart(uri, refusal);
     // A rewrite of the append-only file may take minutes. Meanwhile, the gateway listens but is not ready.
     if (queues.every((queue, at) => states[at]?.available === true || queue.awaitsRewrite)) return;
     if (clock.ms() <= deadline) continue;
     if (states.some(({ available }) => available)) return;
     const [why = ''] = states.map((state) => (state.available ? '' : state.reason));
-    throw queueFailure(uri, new Error(`the queue takes no events (${why})`));
+    failStart(uri, new Error(`the queue takes no events (${why})`));
   }
 }
 

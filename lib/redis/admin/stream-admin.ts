@@ -22,8 +22,8 @@ import { RedisConnection } from '../server/connection.ts';
 import { Histories } from '../server/facts.ts';
 import { entriesOf, FIND } from '../stream/entry.ts';
 import { ensureGroup, xinfo } from '../stream/group.ts';
-import { IdIndex } from '../stream/id-index.ts';
-import type { QueueIdentity } from '../stream/identity.ts';
+import type { IdIndex } from '../stream/id-index.ts';
+import { KnownIdentity } from '../stream/identity.ts';
 import { GROUP, keyOf } from '../stream/layout.ts';
 import { type PartitionsOptions, type QueuePartition, queuePartitions } from '../stream/queue-partitions.ts';
 import { withRights } from '../stream/rights.ts';
@@ -91,7 +91,7 @@ export class StreamAdmin implements QueuedStream {
   };
   #opening: Promise<void> | undefined;
   readonly #histories = new Histories();
-  #identity: QueueIdentity | undefined;
+  readonly #identity: KnownIdentity;
   #unidentified: unknown = new Error('the queue is not identified yet');
 
   constructor({ part, prefix = '', log, client, clock }: StreamAdminOptions) {
@@ -99,13 +99,13 @@ export class StreamAdmin implements QueuedStream {
     this.name = stream;
     this.#clock = clock;
     this.#prefix = prefix;
+    this.#identity = new KnownIdentity(stream, clock, identify);
     this.#connection = new RedisConnection({ uri, name: 'ingest-admin', log, clock }, client);
     const inspect = async (server: Server): Promise<void> => {
       // The metadata may be on an unavailable node. The status of this stream can be shown without it.
-      this.#identity = await identify(server).catch((cause: unknown) => {
+      await this.#identity.ask(server).catch((cause: unknown) => {
         if (makes || cause instanceof QueueRefusal) throw cause;
         this.#unidentified = cause;
-        return undefined;
       });
       if (makes) await ensureGroup(server, stream);
       await this.#histories.meet(server, this);
@@ -128,7 +128,7 @@ export class StreamAdmin implements QueuedStream {
 
   after(entry: string, end?: string): Promise<EntryPage> {
     return this.#telling(async () => {
-      if (end !== undefined && this.#identity === undefined) throw this.#unidentified;
+      if (end !== undefined && this.#identity.known === undefined) throw this.#unidentified;
       const args = [entry, end ?? '+', String(PAGE_ENTRIES), String(PAGE_BYTES), GROUP];
       const reply = (await SCRIPTS.page.run(this.#bytes, this.name, args)) as readonly RedisBytes[];
       const [full, page = null, states] = reply;
@@ -168,7 +168,7 @@ export class StreamAdmin implements QueuedStream {
   noted(id: string, rows: readonly string[]): Promise<readonly QueuedCopy[]> {
     return this.#telling(async () => {
       const replays = await this.#values.send(['HMGET', keyOf(this.name, 'replays'), `\n${id}`, ...rows]);
-      const prefix = `${this.#source}/`;
+      const prefix = `${this.#identity.source}/`;
       const own = rows.filter((row) => row.startsWith(prefix)).map((row) => row.slice(prefix.length));
       const named = [...(replays as readonly (string | null)[]), ...own].flatMap(
         (name) => ROW_ENTRY.exec(name ?? '')?.[1] ?? [],
@@ -206,7 +206,7 @@ export class StreamAdmin implements QueuedStream {
   erase(copy: QueuedCopy, id: string, body: string): Promise<Erasure> {
     return this.#telling(async () => {
       this.#assertSameServer(copy);
-      if (copy.source !== this.#source) return 'gone';
+      if (copy.source !== this.#identity.source) return 'gone';
       const args = [GROUP, copy.entry, body, String(REPLICA_LEASE_MS), quarantineRowName(copy), this.#index.field(id)];
       return (await this.#run(SCRIPTS.erase, args)) as Erasure;
     });
@@ -223,13 +223,9 @@ export class StreamAdmin implements QueuedStream {
     throw new Error('the queue moved to another server after its entries were read; run the command again');
   }
 
-  get #source(): string {
-    return `${this.#identity?.id}/${this.name}`;
-  }
-
   get #index(): IdIndex {
-    if (this.#identity === undefined) throw this.#unidentified;
-    return new IdIndex(this.#identity.secret);
+    if (this.#identity.known === undefined) throw this.#unidentified;
+    return this.#identity.index;
   }
 
   /** Connects on first use, and converts every failure to a QueueFailed. */
@@ -271,7 +267,7 @@ export class StreamAdmin implements QueuedStream {
 
   #copies(reply: RedisBytes): QueuedCopy[] {
     const servers = this.#histories.of(this);
-    return entriesOf(reply, this.#source).deliveries.map((delivery) => {
+    return entriesOf(reply, this.#identity.source).deliveries.map((delivery) => {
       const { entry, source, producer, notes, body = Buffer.alloc(0), acceptedAtMs, replayOf } = delivery;
       const place = { stream: this.name, source, entry, ...(servers === 0 ? {} : { servers }) };
       return { ...place, id: notes.id ?? namesIn(body).id, producer, acceptedAtMs, replayOf, body };

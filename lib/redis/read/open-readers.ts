@@ -3,7 +3,7 @@ import { REPLICA_LEASE_MS, type QueueReport } from '../../ingest/queue.ts';
 import type { Clock, ClockAndRandom } from '../../process/clock.ts';
 import type { Log } from '../../process/log.ts';
 import { EXIT, StartFailure } from '../../process/program.ts';
-import { queueFailure } from '../stream/inspect-queue.ts';
+import { failStart } from '../stream/inspect-queue.ts';
 import { queuePartitions } from '../stream/queue-partitions.ts';
 import { queueIsAway } from '../wire/errors.ts';
 import { memberName, StreamReader } from './stream-reader.ts';
@@ -42,14 +42,13 @@ export async function joinReplicas(
   log: Log,
 ): Promise<void> {
   const { queueUri, replicasMax } = config;
-  const opened = await Promise.all(readers.map((reader) => reader.open(QUEUE_START_MS))).catch((cause: unknown) => {
-    throw queueFailure(queueUri, cause);
-  });
+  const opening = Promise.all(readers.map((reader) => reader.open(QUEUE_START_MS)));
+  const opened = await opening.catch((cause: unknown) => failStart(queueUri, cause));
   if (stopped.aborted) return;
   const reachable = readers.filter((_, at) => opened[at]);
   if (reachable.length === 0) {
     const waiting = readers.find((reader) => reader.waiting);
-    if (waiting === undefined) throw queueFailure(queueUri, new Error(queueIsAway(readers[0]?.lastError ?? '')));
+    if (waiting === undefined) failStart(queueUri, new Error(queueIsAway(readers[0]?.lastError ?? '')));
     log.error({ reason: waiting.lastError }, 'the queue is reachable but accepts no commands; starting and waiting');
   }
   const deadline = clock.ms() + REGISTER_TIMEOUT_MS;

@@ -109,7 +109,7 @@ export class StreamReader implements QueueReader {
   }
 
   get bodyBytesMax(): number | undefined {
-    return this.#identity.bodyBytesMax;
+    return this.#identity.known?.bodyBytesMax;
   }
 
   /** Connects, and keeps trying. Resolves with false if a connection is not ready within `timeoutMs`. */

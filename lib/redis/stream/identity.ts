@@ -95,7 +95,7 @@ export class KnownIdentity {
   readonly #stream: string;
   readonly #identify: Identify;
   readonly #clock: Clock;
-  #known: QueueIdentity | undefined;
+  known: QueueIdentity | undefined;
   index = new IdIndex('');
   #asking: Timer | undefined;
 
@@ -107,17 +107,13 @@ export class KnownIdentity {
 
   /** See Delivery.source. Before the first reply, it contains only the stream. */
   get source(): string {
-    return `${this.#known?.id ?? ''}/${this.#stream}`;
-  }
-
-  get bodyBytesMax(): number | undefined {
-    return this.#known?.bodyBytesMax;
+    return `${this.known?.id ?? ''}/${this.#stream}`;
   }
 
   async ask(server: Server): Promise<void> {
-    const secret = this.#known?.secret;
-    this.#known = await this.#identify(server, this.#known);
-    if (this.#known.secret !== secret) this.index = new IdIndex(this.#known.secret);
+    const before = this.known?.secret;
+    this.known = await this.#identify(server, this.known);
+    if (this.known.secret !== before) this.index = new IdIndex(this.known.secret);
   }
 
   keepAsking(server: Server): void {

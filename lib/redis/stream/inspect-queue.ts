@@ -18,11 +18,11 @@ const QUIET = createLog('check', 'error');
 
 const REMEDY = 'check that the server runs, is reachable, accepts the user and password, and can be written to';
 
-/** Returns the failure of a program at startup: exit code 4, or 2 if the program's own setting is wrong. */
-export function queueFailure(uri: string, cause: unknown): StartFailure {
+/** Throws a StartFailure with exit code 4, or 2 if the program's own setting is wrong. */
+export function failStart(uri: string, cause: unknown): never {
   const code = cause instanceof SettingRefused ? EXIT.configuration : EXIT.queue;
   const why = cause instanceof QueueRefusal ? cause.message : `${messageOf(cause)}; ${REMEDY}`;
-  return new StartFailure(code, `INGEST_QUEUE_URI=${maskedUri(uri)}: ${why}`);
+  throw new StartFailure(code, `INGEST_QUEUE_URI=${maskedUri(uri)}: ${why}`);
 }
 
 /** Connects without writing anything. Returns a sentence about the queue, or rejects with a StartFailure. */
@@ -31,11 +31,8 @@ export async function inspectQueue(
   system: ClockAndRandom,
 ): Promise<string> {
   const parts = queuePartitions(uri, partitions, { ...system, makes: false });
-  const found = await Promise.all(parts.map((part) => inspectPartition(part, program, system))).catch(
-    (cause: unknown) => {
-      throw queueFailure(uri, cause);
-    },
-  );
+  const inspected = Promise.all(parts.map((part) => inspectPartition(part, program, system)));
+  const found = await inspected.catch((cause: unknown) => failStart(uri, cause));
   const events = found.reduce((sum, one) => sum + one.events, 0);
   const streams = parts.length === 1 ? 'the stream' : `${parts.length} streams`;
   return `queue ${maskedUri(uri)}: ${found[0]?.server}, ${events} events in ${streams}`;
