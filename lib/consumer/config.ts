@@ -4,7 +4,6 @@ import { queueUriOf } from '../process/queue-uri.ts';
 
 export type ConsumerConfig = NonNullable<ReturnType<typeof readConsumerConfig>['config']>;
 
-/** `config` is `undefined` if the report has problems. */
 export function readConsumerConfig(environment: Environment) {
   const settings = new Settings(environment, 'consumer');
   return settings.read({

@@ -47,7 +47,6 @@ type Schemas = Pick<WatchedSchemas, 'has' | 'check'>;
 
 export interface ConsumerLimits {
   readonly batchMax: number;
-  /** Maximum number of consumers that read one stream. */
   readonly replicasMax: number;
   /** Number of streams that this process reads. They share the limit on bytes, and the slots. */
   readonly streams: number;

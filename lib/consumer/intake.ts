@@ -40,7 +40,6 @@ export function readEntriesMax(bodyBytesMax: number | undefined, streams: number
 export interface IntakeOptions {
   /** Number of entries in a batch in a backlog. */
   readonly wanted: number;
-  /** Returns the current maximum number of entries in one read. */
   readonly readMax: () => number;
   /** Number of streams that share BYTES_MAX. */
   readonly streams: number;

@@ -68,7 +68,6 @@ export class QueueStepFailed extends Error {
 export interface Telemetry {
   readonly metrics: ConsumerMetrics;
   readonly log: Log;
-  /** `undefined` if spans are off. */
   readonly spans?: LandingSpans | undefined;
 }
 
@@ -192,7 +191,7 @@ export class Landing {
       asked.map(({ id = '', producer, body }) => ({ id, producer, body })),
     );
     const landed = new Set(asked.filter((_, at) => answers[at]));
-    for (let at = 0; at < landed.size; at += 1) this.#options.telemetry.metrics.duplicates.add();
+    this.#options.telemetry.metrics.duplicates.add(landed.size);
     return rejections.filter((one) => !landed.has(one));
   }
 

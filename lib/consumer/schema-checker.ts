@@ -21,7 +21,6 @@ const LIMITS = { maxOldGenerationSizeMb: 192, maxYoungGenerationSizeMb: 16 };
 
 export type Problems = readonly string[];
 
-/** The fault of each file that cannot be used. */
 export type Faults = readonly (readonly [name: string, fault: string])[];
 
 type SchemaFiles = ReadonlyMap<string, Buffer>;
@@ -32,7 +31,6 @@ export interface ThreadData {
   readonly step: Int32Array;
 }
 
-/** Events of one type. */
 export interface CheckRequest {
   readonly name: string;
   readonly texts: readonly string[];
@@ -70,7 +68,6 @@ export class SchemaChecker {
     this.#struck = last === undefined ? new Map<string, Buffer>() : last.#struck;
   }
 
-  /** The names of all files, in alphabetical order. */
   get names(): readonly string[] {
     return [...new Set([...this.#good.keys(), ...this.faults.keys()])].sort();
   }

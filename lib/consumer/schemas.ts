@@ -110,7 +110,6 @@ export async function watchedSchemas(folder: string | undefined, clock: Clock) {
       });
     },
 
-    /** Types without a usable schema. */
     get unusable(): number {
       return schemas.value.unusable;
     },

@@ -7,7 +7,6 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 
-/** A pending call that `after` or `every` scheduled. */
 export interface Timer {
   close(): unknown;
   /** Lets the process exit before the call is made. */
