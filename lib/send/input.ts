@@ -5,7 +5,7 @@ import { Socket } from 'node:net';
 import { pipeline, type Readable } from 'node:stream';
 import * as zlib from 'node:zlib';
 import type { ClockAndRandom } from '../process/clock.ts';
-import { lines, type Line } from './lines.ts';
+import { lines, ROW_BYTES_MAX, type Line } from './lines.ts';
 import type { Position } from './position.ts';
 import { bytesOf, objectIn } from './stored.ts';
 
@@ -68,7 +68,7 @@ async function* events(
   position: Position | undefined,
 ): AsyncGenerator<InputEvent> {
   let last = 0;
-  const all = linesOf(source, name);
+  const all = linesOf(source, name, refused ? ROW_BYTES_MAX : undefined);
   for await (const line of refused || position?.line ? all : objects(all, name)) {
     last = line.number;
     const event = refused ? refusedEvent(line, name) : { ...line, originalNumber: line.number };
@@ -79,10 +79,10 @@ async function* events(
   if (last < (position?.line ?? 0)) throw changed(name, position);
 }
 
-async function* linesOf(source: Readable, name: string): AsyncGenerator<Line> {
+async function* linesOf(source: Readable, name: string, bytesMax: number | undefined): AsyncGenerator<Line> {
   let last = 0;
   try {
-    for await (const line of lines(source as AsyncIterable<Buffer>)) {
+    for await (const line of lines(source as AsyncIterable<Buffer>, bytesMax)) {
       last = line.number;
       yield line;
     }

@@ -13,7 +13,7 @@ import { open, realpath, rename, rm, stat, type FileHandle } from 'node:fs/promi
 import { dirname } from 'node:path';
 import type { ClockAndRandom } from '../process/clock.ts';
 import { isAt, Lease } from './lease.ts';
-import { lines } from './lines.ts';
+import { lines, ROW_BYTES_MAX } from './lines.ts';
 import { bodyMembers, bytesOf, objectIn, OWNER_ONLY, type BodyMembers } from './stored.ts';
 
 const REWRITE_BYTES = 16 * 1024 * 1024;
@@ -131,10 +131,9 @@ export class Journal {
   }
 
   async #write(): Promise<void> {
-    const text = this.#pending.join('');
-    const puts = this.#puts;
-    this.#pending = [];
-    this.#puts = false;
+    const [pending, puts] = [this.#pending, this.#puts];
+    [this.#pending, this.#puts] = [[], false];
+    const text = pending.join('');
     if (this.#isDamaged) await this.#rewrite();
     if (text === '') return;
     this.#isDamaged = true;
@@ -195,7 +194,7 @@ async function rewritten(path: string, lease: Lease, unsettled: ReadonlySet<numb
 async function* rows(path: string): AsyncGenerator<Row> {
   const refusal = (number: number): Error => new Error(`${path}: line ${number} is not a line of a journal`);
   let truncated = 0;
-  for await (const { number, bytes } of lines(createReadStream(path) as AsyncIterable<Buffer>)) {
+  for await (const { number, bytes } of lines(createReadStream(path) as AsyncIterable<Buffer>, ROW_BYTES_MAX)) {
     if (truncated > 0) throw refusal(truncated);
     const row = rowOf(bytes);
     if (row !== undefined) yield row;

@@ -1,5 +1,5 @@
 // Splits a byte stream into lines without changing their bytes. Skips blank lines and a byte order mark at the start.
-// At most one line, up to LINE_BYTES_MAX, and one chunk are in memory.
+// At most one line and one chunk are in memory.
 
 /** `number` starts at 1 and includes blank lines. */
 export interface Line {
@@ -11,10 +11,13 @@ const LINE_FEED = 0x0a;
 const BYTE_ORDER_MARK = Buffer.from('\ufeff');
 
 /** No gateway accepts a longer event. */
-const LINE_BYTES_MAX = 64 * 1024 * 1024;
+const EVENT_BYTES_MAX = 64 * 1024 * 1024;
 
-/** Throws if a line is longer than LINE_BYTES_MAX. */
-export async function* lines(chunks: AsyncIterable<Buffer>): AsyncGenerator<Line> {
+/** The lines of a journal and of a refused file contain any event, with escapes. V8's strings are not longer. */
+export const ROW_BYTES_MAX = 2 ** 29;
+
+/** Throws if a line is longer than `bytesMax`. */
+export async function* lines(chunks: AsyncIterable<Buffer>, bytesMax = EVENT_BYTES_MAX): AsyncGenerator<Line> {
   let number = 0;
   const unmarked = (bytes: Buffer): Buffer =>
     number === 0 && bytes.subarray(0, BYTE_ORDER_MARK.length).equals(BYTE_ORDER_MARK)
@@ -36,7 +39,7 @@ export async function* lines(chunks: AsyncIterable<Buffer>): AsyncGenerator<Line
     if (from === chunk.length) continue;
     begun.push(chunk.subarray(from));
     begunBytes += chunk.length - from;
-    if (begunBytes > LINE_BYTES_MAX) throw new Error(`line ${number + 1} is longer than ${LINE_BYTES_MAX} bytes`);
+    if (begunBytes > bytesMax) throw new Error(`line ${number + 1} is longer than ${bytesMax} bytes`);
   }
   const bytes = unmarked(Buffer.concat(begun));
   if (!blank(bytes)) yield { number: number + 1, bytes };

@@ -1,7 +1,11 @@
 import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
+import { openInput } from '../../lib/send/input.ts';
 import { lines, type Line } from '../../lib/send/lines.ts';
+import { temporaryFolder } from '../support/scope.ts';
 
 async function cut(chunks: readonly Buffer[]): Promise<Line[]> {
   async function* source(): AsyncGenerator<Buffer> {
@@ -37,10 +41,13 @@ describe('lines', () => {
     assert.equal(found.map(({ bytes }) => bytes.toString()).join(), '{},"\ufeff"');
   });
 
-  it('refuses a line of more than 64 MiB by its number', async () => {
+  it('refuses a line of more than 64 MiB by its number, but not the event of a refused file', async () => {
     const half = Buffer.alloc(32 << 20, 'x');
     const feed = Buffer.from('\n');
     assert.equal((await cut([feed, half, half, feed, half, half])).length, 2, '64 MiB are allowed in each line');
     await assert.rejects(cut([feed, half, half, Buffer.from('x')]), /^Error: line 2 is longer than 67108864 bytes$/);
+    const path = join(temporaryFolder(), 'refused');
+    writeFileSync(path, `{"body":"${'x'.repeat(65 << 20)}"}`);
+    for await (const { bytes } of openInput(path, true).events) assert.equal(bytes.length, 65 << 20);
   });
 });
