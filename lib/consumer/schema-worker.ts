@@ -5,7 +5,7 @@
 // problems of its alternatives.
 import { createContext, Script } from 'node:vm';
 import { parentPort, workerData } from 'node:worker_threads';
-import { Ajv2020, type AnySchema, type ErrorObject, type ValidateFunction } from 'ajv/dist/2020.js';
+import { Ajv2020, type ErrorObject, type ValidateFunction } from 'ajv/dist/2020.js';
 import { SYSTEM } from '../process/clock.ts';
 import { messageOf } from '../process/message-of.ts';
 import { strictJson, textOf } from '../process/operator-file.ts';
@@ -80,7 +80,6 @@ function compile(): Faults {
   // Ajv resolves `$anchor`, but does not declare it, so strict mode would refuse it.
   ajv.addKeyword('$anchor');
   const faults = new Map<string, string>();
-  const schemas = new Map<string, AnySchema>();
   const forEach = (work: (name: string, content: Uint8Array) => void): void => {
     for (const [at, [name, content]] of [...files].entries()) {
       step[0] = at;
@@ -99,12 +98,10 @@ function compile(): Faults {
     if (typeof schema !== 'object' || schema === null || Array.isArray(schema))
       throw new Error('expected a JSON object');
     ajv.addSchema(schema, name);
-    schemas.set(name, schema);
   });
   forEach((name) => {
-    const schema = schemas.get(name);
-    if (schema === undefined) return;
-    const check = ajv.compile(schema);
+    const check = faults.has(name) ? undefined : ajv.getSchema(name);
+    if (check === undefined) return;
     if ('$async' in check) throw new Error('$async is not supported');
     checks.set(name, check);
   });
