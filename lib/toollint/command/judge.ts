@@ -58,7 +58,8 @@ export async function judge(found: Report, evidence: Evidence, options: JudgeOpt
   const report = selected(found, counting, comparison, quiet);
   report.gate = evaluateGate(options.gate, report, bySeverity, found.selection.quiet);
   const notes = [...(evidence.notes ?? []), ...(baseline?.notes ?? [])];
-  notes.push(...comparisonNotes(comparison, exists, options.changes));
+  const fault = options.changes ?? 'the commit of the baseline is unknown';
+  if (comparison) notes.push(...comparisonNotes(comparison, exists, typeof fault === 'string' ? fault : undefined));
   const updated = (): { readonly text: string; readonly count: number } | undefined => {
     if (update === undefined || old === undefined || comparison === undefined) return undefined;
     const reason = reasonToLeave(old, report, update, exists);
@@ -107,24 +108,19 @@ function checkAccepted(rules: readonly string[], { scan, findings }: Report): vo
   for (const id of rules) if (!isKnown(id)) throw usageFailure(`--accept ${id}: ${fault}`);
 }
 
-function* comparisonNotes(
-  comparison: Comparison | undefined,
-  exists: (path: string) => boolean,
-  changes: JudgeOptions['changes'],
-): Generator<string> {
-  if (comparison === undefined) return;
+/** `fault` is the reason why changes are unknown. */
+function* comparisonNotes(comparison: Comparison, exists: (path: string) => boolean, fault?: string) {
   const { known, news, fixed, notVerifiable } = comparison;
   const changed = [...known.values()].filter(({ by }) => by !== 'fingerprint').length;
-  if (changed > 0 && typeof changes !== 'object') {
-    const reason = changes ?? 'the commit of the baseline is unknown';
-    yield `${changed} known on changed lines were found by their file alone, because ${reason}`;
-  }
+  if (changed > 0 && fault !== undefined)
+    yield `${changed} known on changed lines were found by their file alone, because ${fault}`;
   const contentOf = ({ fingerprint }: Finding) => fingerprint.slice(0, 32);
   const gone = [...fixed, ...notVerifiable].filter(({ finding: { location } }) => !exists(location.path ?? '.'));
   const contents = new Set(gone.map(({ finding }) => contentOf(finding)));
   const moved = news.filter((finding) => contents.has(contentOf(finding))).length;
-  if (moved > 0)
-    yield `${moved} new are known in a file that is gone; if it was renamed, use --renames git:REF or git add it`;
+  const reason = fault === undefined ? '' : ` (${fault})`;
+  const hint = 'if it was renamed, use --renames git:REF or git add it';
+  if (moved > 0) yield `${moved} new are known in a file that is gone${reason}; ${hint}`;
 }
 
 /** From a wrong folder, all files of the baseline would seem deleted. */

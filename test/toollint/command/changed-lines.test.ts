@@ -74,6 +74,8 @@ describe('a finding on a changed line', () => {
     const shallow = await scanOf(clone);
     assert.deepEqual(counts(shallow.report), [0, 3, 0]);
     assert.match(shallow.stderr, /2 known on changed lines were found by their file alone, because git does not have/u);
+    await rename(join(clone, 'a.js'), join(clone, 'z.js'));
+    assert.match((await scanOf(clone)).stderr, /1 new are known in a file that is gone \(git does not have its/u);
     const bare = await project(t, { ...FILES, 'b.jsonl': await readFile(join(cwd, 'b.jsonl'), 'utf8') });
     await writeFile(join(bare, 'a.js'), FILES['a.js'].replace('(one);', '(one); // why'));
     const { report, stderr } = await scanOf(bare);
