@@ -143,12 +143,9 @@ export function describeProducerContract(name: string, start: () => Promise<Cont
       const coded = await post(body, { ...JSON_HEADERS, 'content-encoding': 'br' });
       refused(coded, 415, 'INVALID_EVENT', false);
       assert.equal(coded.headers['accept-encoding'], 'gzip, zstd');
-      for (const [parameters, status] of [
-        ['charset=utf-8', 202],
-        ['profile=a; charset="UTF-8"', 202],
-        ['charset=utf-16', 415],
-      ] as const)
-        assert.equal((await post(body, { 'content-type': `application/json; ${parameters}` })).status, status);
+      const typed = (parameters: string) => post(body, { 'content-type': `application/json; ${parameters}` });
+      refused(await typed('charset=utf-16'), 415, 'INVALID_EVENT', false);
+      for (const utf8 of ['charset=utf-8', 'profile=a; charset="UTF-8"']) assert.equal((await typed(utf8)).status, 202);
     });
 
     it('accepts a compressed body as the decoded event, and refuses a broken or too large one', async () => {

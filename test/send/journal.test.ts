@@ -75,17 +75,6 @@ describe('a journal', () => {
     assert.deepEqual(await leftIn(path), ['b\n', binary.toString(), 'd']);
   });
 
-  it('contains an event when put has resolved, and a mark soon after settle', async () => {
-    const { path, journal } = await opened();
-    const number = await journal.put(Buffer.from('{"id":"1"}'));
-    assert.equal(fs.readFileSync(path, 'utf8'), '{"put":1,"body":"{\\"id\\":\\"1\\"}"}\n');
-    journal.settle(number);
-    await eventually('the mark is written', () => fs.readFileSync(path, 'utf8').endsWith('{"settled":1}\n'));
-    await journal.close();
-    assert.deepEqual(await leftIn(path), []);
-    assert.equal(fs.statSync(path).size, 0, 'no settled events');
-  });
-
   it('syncs an event before put resolves, but not a mark', async (t) => {
     const probe = await open(newPath(), 'w');
     const handles = Object.getPrototypeOf(probe) as FileHandle;
@@ -206,9 +195,12 @@ describe('a journal', () => {
     assert.deepEqual(await leftIn(path), ['kept']);
   });
 
-  it('rejects put after its file was replaced, or after it was closed', async () => {
+  it('contains an event and soon its mark, and rejects put after its file was replaced or after it was closed', async () => {
     const { path, journal } = await opened();
-    await journal.put(Buffer.from('a'));
+    const number = await journal.put(Buffer.from('a'));
+    assert.equal(fs.readFileSync(path, 'utf8'), '{"put":1,"body":"a"}\n');
+    journal.settle(number);
+    await eventually('the mark is written', () => fs.readFileSync(path, 'utf8').endsWith('{"settled":1}\n'));
     fs.renameSync(path, `${path}.moved`);
     fs.writeFileSync(path, '');
     await assert.rejects(journal.put(Buffer.from('b')), /was removed or replaced/);
@@ -216,10 +208,11 @@ describe('a journal', () => {
     for (const late of ['late', 'later']) await assert.rejects(journal.put(Buffer.from(late)), /closed|EBADF/);
   });
 
-  it('is readable only for its owner, even if it was readable for others before', async () => {
+  it('is readable only for its owner, even if it was readable for others, and begins without settled events', async () => {
     const path = newPath();
-    fs.writeFileSync(path, '{"put":1,"body":"a"}\n', { mode: 0o644 });
+    fs.writeFileSync(path, '{"put":1,"body":"a"}\n{"put":2,"body":"b"}\n{"settled":1}\n', { mode: 0o644 });
     const journal = await Journal.open(path, SYSTEM);
+    assert.equal(fs.readFileSync(path, 'utf8'), '{"put":2,"body":"b"}\n');
     for (const file of [path, `${path}.lock`]) assert.equal(fs.statSync(file).mode & 0o777, 0o600, file);
     await journal.close();
   });

@@ -51,11 +51,7 @@ it('a PEM text that cannot be used is refused at the call, with its option and t
   for (const cert of ['', one.key]) assertRefused({ cert }, 'TypeError', noCertificate);
   for (const ca of [one.cert.replaceAll(/[A-Z]/g, 'A'), one.cert + other.cert.slice(0, 200), 'garbage\n', ''])
     assertRefused({ ca }, 'TypeError', 'ca: expected the text of a PEM certificate');
-  assertRefused(
-    { key: other.key },
-    'TypeError',
-    'cert, key: expected a certificate and the key that belongs to it (ERR_',
-  );
+  assertRefused({ key: other.key }, 'TypeError', /^cert, key: expected .* and the key that belongs to it \(ERR_/);
 });
 
 it('a client reads two authorities without a line break between them, after a byte order mark', async () => {
@@ -71,12 +67,7 @@ it('a client reads two authorities without a line break between them, after a by
 
 it('a URL has a host, a port and a path before /events, and nothing else', () => {
   const { cert, key } = one;
-  for (const url of [
-    'https://gateway',
-    'https://[::1]:8443/some/path',
-    'http://127.0.0.1:80',
-    new URL('http://localhost'),
-  ])
+  for (const url of ['https://gateway', 'https://[::1]:1/a/path', 'http://127.0.0.1:80', new URL('http://localhost')])
     sendEvents([], { url, cert, key });
   for (const [why, ...urls] of [
     [/expected an https URL$/, 'gateway:8443', 'nonsense', 'http://gateway', 'ftp://127.0.0.1', 'http://not-localhost'],
