@@ -53,7 +53,7 @@ export function atIntervals<T>(make: () => Promise<T>, clock: Clock): () => Prom
   let next: Promise<T> | undefined;
   let lastMs = -SCRAPE_INTERVAL_MS;
   const waitAndMake = async (): Promise<T> => {
-    await clock.sleep(Math.max(0, lastMs + SCRAPE_INTERVAL_MS - clock.ms()));
+    await clock.sleep(lastMs + SCRAPE_INTERVAL_MS - clock.ms());
     next = undefined;
     lastMs = clock.ms();
     return make();

@@ -51,7 +51,10 @@ export const SYSTEM: ClockAndRandom = {
     ms: () => performance.now(),
     after: (ms, run) => setTimeout(run, Math.max(0, ms)),
     every,
-    sleep: (ms, signal) => delay(Math.min(ms, TIMER_MS_MAX), undefined, signal && { signal }).catch(() => undefined),
+    sleep: (ms, signal) => {
+      const limitedMs = Math.min(Math.max(0, ms), TIMER_MS_MAX);
+      return delay(limitedMs, undefined, signal && { signal }).catch(() => undefined);
+    },
     turnEnd: (run) => void setImmediate(run),
   },
   random: { fraction: Math.random, uuid: randomUUID, bytes: randomBytes },
