@@ -1,4 +1,5 @@
-// The PostgreSQL warehouse of ingest-admin: one session, on tables that the consumer has created.
+// The PostgreSQL warehouse of ingest-admin: two sessions, because commands run two queries at the same time and the
+// wait for a session is short, on tables that the consumer has created.
 import type pg from 'pg';
 import { PRUNED_TABLES, type PruneCursor, type Pruned, type Pruning } from '../ingest/warehouse.ts';
 import { WarehouseFailed, type WarehouseAdmin } from '../ingest/warehouse-admin.ts';
@@ -16,7 +17,7 @@ const ESTIMATE = `SELECT reltuples AS rows FROM pg_class WHERE oid = to_regclass
 
 export function createPostgresAdmin(uri: string, system: ClockAndRandom): WarehouseAdmin {
   const { clock } = system;
-  const pool = openSessions({ uri, connectionsMax: 1, connectTimeoutMs: 5_000, callTimeoutMs: 60_000 });
+  const pool = openSessions({ uri, connectionsMax: 2, connectTimeoutMs: 5_000, callTimeoutMs: 60_000 });
   const ask: Query = async <R extends pg.QueryResultRow>(sql: string, values: unknown[]) => {
     try {
       return await transacted(system, () => pool.query<R>(sql, values));

@@ -60,6 +60,12 @@ describe('a PostgreSQL server with faults', () => {
     await assert.rejects(admin.counts(), (cause) => cause instanceof WarehouseFailed && /events/.test(cause.message));
     await postgres.prepared(t, { uri });
     assert.deepEqual(await admin.counts(), { events: 0, estimated: false, quarantine: [] });
+    const holder = await postgres.session(t, uri);
+    await holder.query('BEGIN; LOCK TABLE events');
+    const landed = admin.landed('one');
+    assert.deepEqual(await admin.quarantineOf('one'), [], 'a slow query does not make another one fail');
+    await holder.query('ROLLBACK');
+    assert.equal(await landed, undefined);
   });
 
   it('compares repeated events itself and returns no bodies', async (t) => {
