@@ -90,7 +90,7 @@ const MISCONFIGURED_CLASSES = new Set(['28', '3D', '3F']);
 const MISCONFIGURED = new Set(['42501', '42703', '42804', '42883', '42P01', '42P10']);
 const WORDS: Readonly<Record<string, string>> = {
   '28P01': 'the server refused the password: ',
-  '42P01': 'a table is missing; in an empty database, the first consumer creates all: ',
+  '42P01': 'a table is missing; a consumer that starts on an empty database creates all: ',
   '42P10': 'a table lacks its primary key, which prevents a second row: ',
 };
 

@@ -71,7 +71,7 @@ export const busy = (cause: unknown): boolean => hasCode(cause, [5, 6]);
 export function misconfigured(cause: unknown, path: string): unknown {
   if (!hasCode(cause, [1])) return cause;
   const isMissing = cause.message.startsWith('no such table');
-  const what = isMissing ? 'a table is missing; in an empty database, the first consumer creates all: ' : '';
+  const what = isMissing ? 'a table is missing; a consumer that starts on an empty database creates all: ' : '';
   return new WarehouseMisconfigured(`${sqliteUri(path)}: ${what}${cause.message}`, { cause });
 }
 

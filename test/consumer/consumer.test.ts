@@ -4,8 +4,6 @@ import { Consumer, type ConsumerLimits, type ConsumerOptions } from '../../lib/c
 import { LandingSlots, type Telemetry } from '../../lib/consumer/landing.ts';
 import type { Delivery, EntryName, QueueReader } from '../../lib/ingest/queue.ts';
 import {
-  TablesDiffer,
-  tablesDiffer,
   type LandingOutcome,
   type LandingEvent,
   type QuarantinedEntry,
@@ -446,17 +444,5 @@ describe('a consumer whose queue is unavailable', () => {
       await clock.advance(1_000);
       assert.ok(asked > before, `not asked in second ${second}`);
     }
-  });
-});
-
-describe('a consumer whose warehouse has tables of an older form', () => {
-  it('ends without a retry', async (t) => {
-    let tries = 0;
-    const prepare = (): Promise<never> => {
-      tries += 1;
-      return Promise.reject(tablesDiffer('postgres://w', 'events has no column body'));
-    };
-    await assert.rejects(virtualQueue().run(t, { prepare }).done, TablesDiffer);
-    assert.equal(tries, 1);
   });
 });

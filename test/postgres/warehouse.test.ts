@@ -105,7 +105,7 @@ describe('the PostgreSQL warehouse', () => {
       await assert.rejects(fail(), (cause) => cause instanceof WarehouseMisconfigured && refused.test(cause.message));
     await postgres.server.query(uri, 'ALTER TABLE events ADD PRIMARY KEY (id); ALTER TABLE events RENAME TO elsewhere');
     const isMissing =
-      /: a table is missing; in an empty database, the first consumer creates all: .*\(SQLSTATE 42P01\)$/;
+      /: a table is missing; a consumer that starts on an empty database creates all: .*\(SQLSTATE 42P01\)$/;
     for (const fail of [
       () => warehouse.land([event('b')]),
       () => warehouse.probe(),

@@ -178,7 +178,7 @@ describe('the SQLite warehouse', () => {
     assert.deepEqual(await warehouse.land([event('one')]), ['landed']);
     file.exec('ALTER TABLE events RENAME TO elsewhere');
     const isMissing =
-      /^sqlite:.*: a table is missing; in an empty database, the first consumer creates all: no such table/;
+      /^sqlite:.*: a table is missing; a consumer that starts on an empty database creates all: no such table/;
     const admin = createSqliteAdmin(path, SYSTEM.clock);
     t.after(() => admin.close());
     for (const fail of [() => warehouse.land([event('two')]), () => warehouse.probe(), () => admin.landed('one')])
