@@ -9,7 +9,7 @@ import { GroupVanished, type QueueReader } from '../ingest/queue.ts';
 import { TablesDiffer, type Warehouse } from '../ingest/warehouse.ts';
 import { pauseMs } from '../process/backoff.ts';
 import type { ClockAndRandom } from '../process/clock.ts';
-import { Throttled } from '../process/log.ts';
+import { throttled, type Throttled } from '../process/log.ts';
 import { messageOf } from '../process/message-of.ts';
 import { Intake, READS_AT_ONCE, readEntriesMax } from './intake.ts';
 import { Landing, LANDINGS_AT_ONCE, QueueStepFailed, type LandingSlots, type Telemetry } from './landing.ts';
@@ -79,7 +79,7 @@ export class Consumer {
 
   constructor(options: ConsumerOptions) {
     this.#options = options;
-    this.#failureLog = new Throttled(options.clock, FAILURE_LOG_INTERVAL_MS);
+    this.#failureLog = throttled(options.clock, FAILURE_LOG_INTERVAL_MS);
     this.#landing = new Landing(options);
     const { reader, limits } = options;
     const { batchMax, streams } = limits;
@@ -132,10 +132,10 @@ export class Consumer {
   async #migrateLater(first: string | undefined): Promise<void> {
     const { warehouse, telemetry, clock } = this.#options;
     const { log } = telemetry;
-    const waits = new Throttled(clock, FAILURE_LOG_INTERVAL_MS);
+    const waits = throttled(clock, FAILURE_LOG_INTERVAL_MS);
     for (let [tries, reason] = [1, first]; reason !== undefined && !this.stopping; tries += 1) {
       const text = `the migration of the warehouse waits, and events land without it: ${reason}`;
-      waits.line(() => log.warn({ reason }, text));
+      waits(() => log.warn({ reason }, text));
       await this.#pause(tries, MIGRATION_PAUSE_FIRST_MS, MIGRATION_PAUSE_MAX_MS);
       reason = await warehouse.prepare().catch(messageOf);
       if (reason === undefined) log.info('the warehouse has been migrated');
@@ -279,7 +279,7 @@ export class Consumer {
       log.error('the stream or its consumer group is missing; creating it again at the beginning of the queue');
       return;
     }
-    this.#failureLog.line((heldBack) => {
+    this.#failureLog((heldBack) => {
       this.#logged.add(needs);
       log.error({ reason, heldBack }, `${trouble}; trying again until it works`);
     });

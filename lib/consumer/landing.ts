@@ -9,7 +9,7 @@ import type { QueueReader } from '../ingest/queue.ts';
 import { BatchRefused, BatchTooSlow } from '../ingest/warehouse.ts';
 import type { LandingOutcome, QuarantinedEntry, Warehouse } from '../ingest/warehouse.ts';
 import type { Clock } from '../process/clock.ts';
-import { Throttled, type Log } from '../process/log.ts';
+import { throttled, type Throttled, type Log } from '../process/log.ts';
 import { messageOf } from '../process/message-of.ts';
 import type { ConsumerMetrics } from './metrics.ts';
 import type { LandingSpans } from './landing-spans.ts';
@@ -86,7 +86,7 @@ export class Landing {
 
   constructor(options: LandingOptions) {
     this.#options = options;
-    this.#refusalLog = new Throttled(options.clock, REFUSAL_LOG_INTERVAL_MS);
+    this.#refusalLog = throttled(options.clock, REFUSAL_LOG_INTERVAL_MS);
   }
 
   /** Lands as many entries of a batch as one transaction may contain. */
@@ -149,7 +149,7 @@ export class Landing {
       if (!(cause instanceof BatchRefused)) throw cause;
       if (events.length === 1) {
         const { entry } = first;
-        this.#refusalLog.line((heldBack) =>
+        this.#refusalLog((heldBack) =>
           this.#options.telemetry.log.error({ entry, err: cause.cause, heldBack }, 'the warehouse refuses an event'),
         );
         return [rejected(first, 'refused_by_warehouse', `the warehouse cannot store this event (${cause.message})`)];

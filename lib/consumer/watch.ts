@@ -2,7 +2,7 @@
 // nothing to land, a queue that is nearly full, and a clock that differs from the queue's.
 import { WarehouseMisconfigured } from '../ingest/warehouse.ts';
 import type { Timer } from '../process/clock.ts';
-import { Throttled } from '../process/log.ts';
+import { throttled, type Throttled } from '../process/log.ts';
 import { messageOf } from '../process/message-of.ts';
 import type { ConsumerOptions } from './consumer.ts';
 
@@ -26,8 +26,8 @@ export class Watch {
 
   constructor(options: Pick<ConsumerOptions, 'clock' | 'telemetry' | 'warehouse'>) {
     this.#options = options;
-    this.#sizeWarning = new Throttled(options.clock, REPEAT_INTERVAL_MS);
-    this.#clockWarning = new Throttled(options.clock, REPEAT_INTERVAL_MS);
+    this.#sizeWarning = throttled(options.clock, REPEAT_INTERVAL_MS);
+    this.#clockWarning = throttled(options.clock, REPEAT_INTERVAL_MS);
   }
 
   /** Probes of the warehouse fail before its tables are ready. */
@@ -56,12 +56,12 @@ export class Watch {
     const { metrics, log } = this.#options.telemetry;
     const { clockSkewSeconds: skewS, size } = metrics.queue;
     const text = `the clock differs from the queue's by ${Math.round(skewS)} s: set the clock that is wrong`;
-    if (skewS > CLOCK_SKEW_S_MAX) this.#clockWarning.line(() => log.warn({ skewS }, text));
+    if (skewS > CLOCK_SKEW_S_MAX) this.#clockWarning(() => log.warn({ skewS }, text));
     const { memoryBytes = 0, memoryLimitBytes = 0, events } = size ?? {};
     if (memoryLimitBytes === 0 || memoryBytes < WARNING_SHARE * memoryLimitBytes) return;
     const percent = Math.round((100 * memoryBytes) / memoryLimitBytes);
     const full = 'the queue is nearly full: at its limit it refuses events, until landed ones leave it after 24 hours';
-    this.#sizeWarning.line(() => log.warn({ events, memoryBytes, memoryLimitBytes, percent }, full));
+    this.#sizeWarning(() => log.warn({ events, memoryBytes, memoryLimitBytes, percent }, full));
   }
 
   async #probe(): Promise<void> {

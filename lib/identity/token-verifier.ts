@@ -142,11 +142,10 @@ export class TokenVerifier {
       if (!(cause instanceof jose.errors.JWKSMultipleMatchingKeys)) throw cause;
       // Several keys may match if the token names none, for example during a rotation of keys without ids.
       for await (const key of cause) {
-        try {
-          return (await jose.jwtVerify(token, key, options)).payload;
-        } catch (failed) {
+        const verified = await jose.jwtVerify(token, key, options).catch((failed: unknown) => {
           if (!isWrongKey(failed)) throw failed;
-        }
+        });
+        if (verified !== undefined) return verified.payload;
       }
       throw new jose.errors.JWSSignatureVerificationFailed();
     }

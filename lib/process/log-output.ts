@@ -13,71 +13,70 @@ const WAITING_BYTES_MAX = 1 << 20;
 const RETRY_MS = 20;
 const EXIT_FLUSH_MS = 1_000;
 
-export class LogOutput {
-  readonly #lineOf: (json: string) => string;
-  readonly #fd = ownStdout();
+/** `lineOf` formats a line, which pino writes as JSON. */
+export function logOutput(lineOf: (json: string) => string) {
+  const fd = ownStdout();
   /** The first line may have been written in part, so it is never dropped. */
-  #waiting: Buffer[] = [];
-  #bytes = 0;
-  #lost = 0;
-  #retry: Timer | undefined;
+  let waiting: Buffer[] = [];
+  let bytes = 0;
+  let lost = 0;
+  let retry: Timer | undefined;
 
-  constructor(lineOf: (json: string) => string) {
-    this.#lineOf = lineOf;
-    process.on('exit', () => this.#flush());
-  }
-
-  write(json: string): void {
-    const line = Buffer.from(this.#lineOf(json));
-    this.#waiting.push(line);
-    this.#bytes += line.length;
-    while (this.#bytes > WAITING_BYTES_MAX && this.#waiting.length > 2) {
-      this.#bytes -= this.#waiting.splice(1, 1)[0]?.length ?? 0;
-      this.#lost += 1;
-    }
-    if (this.#retry === undefined) this.#sendAgain();
-  }
-
-  #sendAgain(): void {
-    this.#retry = this.#send() ? undefined : clock.after(RETRY_MS, () => this.#sendAgain());
-    this.#retry?.unref();
-  }
+  const add = (text: string): Buffer => {
+    const line = Buffer.from(lineOf(text));
+    bytes += line.length;
+    return line;
+  };
 
   /** Writes as much as the reader takes. Returns true if nothing waits. */
-  #send(): boolean {
-    for (let line = this.#waiting[0]; line !== undefined; line = this.#waiting[0]) {
+  function send(): boolean {
+    for (let line = waiting[0]; line !== undefined; line = waiting[0]) {
       try {
-        const count = writeSync(this.#fd, line);
-        this.#bytes -= count;
-        if (count < line.length) this.#waiting[0] = line.subarray(count);
-        else if (this.#lost === 0) this.#waiting.shift();
-        else this.#waiting[0] = this.#lossLine();
+        const count = writeSync(fd, line);
+        bytes -= count;
+        if (count < line.length) waiting[0] = line.subarray(count);
+        else if (lost === 0) waiting.shift();
+        else waiting[0] = lossLine();
       } catch (cause) {
         if ((cause as NodeJS.ErrnoException).code === 'EAGAIN') return false;
         // The reader is gone, or the disk is full. The next line is an attempt again.
-        this.#lost += this.#waiting.length;
-        [this.#waiting, this.#bytes] = [[], 0];
+        lost += waiting.length;
+        [waiting, bytes] = [[], 0];
       }
     }
     return true;
   }
 
-  #lossLine(): Buffer {
+  function lossLine(): Buffer {
     const time = new Date(clock.epochMs()).toISOString();
-    const msg = `standard output could not be written in time: ${this.#lost} log lines are lost`;
-    const fields = { level: 'warn', time, pid: process.pid, name: process.title, lost: this.#lost, msg };
-    const line = Buffer.from(this.#lineOf(`${JSON.stringify(fields)}\n`));
-    this.#lost = 0;
-    this.#bytes += line.length;
-    return line;
+    const msg = `standard output could not be written in time: ${lost} log lines are lost`;
+    const fields = { level: 'warn', time, pid: process.pid, name: process.title, lost, msg };
+    lost = 0;
+    return add(`${JSON.stringify(fields)}\n`);
   }
 
-  /** Waits for the reader for a limited time, because the process ends. */
-  #flush(): void {
+  function sendAgain(): void {
+    retry = send() ? undefined : clock.after(RETRY_MS, sendAgain);
+    retry?.unref();
+  }
+
+  // Waits for the reader for a limited time, because the process ends.
+  process.on('exit', () => {
     const untilMs = clock.ms() + EXIT_FLUSH_MS;
     const sleeper = new Int32Array(new SharedArrayBuffer(4));
-    while (!this.#send() && clock.ms() < untilMs) Atomics.wait(sleeper, 0, 0, 5);
-  }
+    while (!send() && clock.ms() < untilMs) Atomics.wait(sleeper, 0, 0, 5);
+  });
+
+  return {
+    write(json: string): void {
+      waiting.push(add(json));
+      while (bytes > WAITING_BYTES_MAX && waiting.length > 2) {
+        bytes -= waiting.splice(1, 1)[0]?.length ?? 0;
+        lost += 1;
+      }
+      if (retry === undefined) sendAgain();
+    },
+  };
 }
 
 /**

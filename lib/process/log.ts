@@ -1,11 +1,11 @@
 // Writes the log to standard output, as JSON or as text for people.
 //
 // Event bodies, passwords, private keys and tokens are never logged. Lines that traffic can repeat without limit are
-// written through `Throttled`.
+// throttled.
 import { isatty } from 'node:tty';
 import { pino, type Logger } from 'pino';
 import type { Clock } from './clock.ts';
-import { LogOutput } from './log-output.ts';
+import { logOutput } from './log-output.ts';
 import { printable, printableLines } from './printable.ts';
 
 export type Log = Logger;
@@ -17,7 +17,7 @@ export type LogLevel = (typeof LOG_LEVELS)[number];
 export const logsText = (): boolean => isatty(1);
 
 /** All logs of a process share it, so that their lines do not mix. */
-let standardOutput: LogOutput | undefined;
+let standardOutput: ReturnType<typeof logOutput> | undefined;
 
 export function createLog(name: string, level: LogLevel): Log {
   const settings = {
@@ -28,7 +28,7 @@ export function createLog(name: string, level: LogLevel): Log {
     serializers: { err: withoutInput },
     formatters: { level: (label: string) => ({ level: label }) },
   };
-  return pino(settings, (standardOutput ??= new LogOutput(logsText() ? textLine : printableLines)));
+  return pino(settings, (standardOutput ??= logOutput(logsText() ? textLine : printableLines)));
 }
 
 /** Removes `input` and `base`, where the error for a malformed URL contains the whole URL, including its password. */
@@ -61,25 +61,21 @@ export function textLine(json: string): string {
 const fieldText = (value: unknown): string =>
   typeof value === 'string' && /^[^\s"=\p{Cc}]+$/u.test(value) ? value : JSON.stringify(value);
 
-/** Writes at most one line per interval, for messages that could repeat without limit. */
-export class Throttled {
-  readonly #clock: Clock;
-  readonly #intervalMs: number;
-  #nextMs = Number.NEGATIVE_INFINITY;
-  #heldBack = 0;
+export type Throttled = (write: (heldBack: number) => void) => void;
 
-  constructor(clock: Clock, intervalMs: number) {
-    this.#clock = clock;
-    this.#intervalMs = intervalMs;
-  }
-
-  /** Calls `write` with the number of calls suppressed since the last line, or suppresses this call. */
-  line(write: (heldBack: number) => void): void {
-    const now = this.#clock.ms();
-    this.#heldBack += 1;
-    if (now < this.#nextMs) return;
-    this.#nextMs = now + this.#intervalMs;
-    write(this.#heldBack - 1);
-    this.#heldBack = 0;
-  }
+/**
+ * Returns a function for messages that could repeat without limit. In each interval, it calls `write` once, with the
+ * number of calls suppressed since the last one.
+ */
+export function throttled(clock: Clock, intervalMs: number): Throttled {
+  let nextMs = Number.NEGATIVE_INFINITY;
+  let calls = 0;
+  return (write) => {
+    const now = clock.ms();
+    calls += 1;
+    if (now < nextMs) return;
+    nextMs = now + intervalMs;
+    write(calls - 1);
+    calls = 0;
+  };
 }

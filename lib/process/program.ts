@@ -49,13 +49,10 @@ const MODES: ReadonlyMap<string, Mode> = new Map([
 ]);
 
 export function modeOf(args: readonly string[]): Mode {
-  let mode: Mode = 'run';
-  for (const arg of args) {
-    const asked = MODES.get(arg);
-    if (asked === undefined) throw new StartFailure(EXIT.configuration, `unknown argument ${arg}; see --help`);
-    if (mode === 'run' || asked === 'help') mode = asked;
-  }
-  return mode;
+  const unknown = args.find((arg) => !MODES.has(arg));
+  if (unknown !== undefined) throw new StartFailure(EXIT.configuration, `unknown argument ${unknown}; see --help`);
+  const asked = args.map((arg) => MODES.get(arg));
+  return asked.includes('help') ? 'help' : (asked[0] ?? 'run');
 }
 
 const manifest = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as {

@@ -9,7 +9,7 @@
 import { hostname } from 'node:os';
 import type * as Resources from '@opentelemetry/resources';
 import type { Clock } from '../process/clock.ts';
-import { Throttled, type Log } from '../process/log.ts';
+import { throttled, type Log } from '../process/log.ts';
 import { BUILD } from '../process/program.ts';
 
 /** The parent of a span: the context of a request, of an event, or of another span. */
@@ -55,9 +55,9 @@ export async function startTracing(service: string, log: Log, clock: Clock): Pro
   const sdk = await loadSdk(log);
   if (sdk === undefined) return undefined;
   const [api, resources, trace, exporter] = sdk;
-  const failures = new Throttled(clock, FAILURE_LOG_INTERVAL_MS);
+  const failures = throttled(clock, FAILURE_LOG_INTERVAL_MS);
   const failed = (reason: string): void =>
-    failures.line((heldBack) => log.warn({ reason, heldBack }, 'spans could not be exported'));
+    failures((heldBack) => log.warn({ reason, heldBack }, 'spans could not be exported'));
   const ignored = (): void => undefined;
   api.diag.setLogger(
     { error: failed, warn: failed, info: ignored, debug: ignored, verbose: ignored },

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { textLine, Throttled } from '../../lib/process/log.ts';
+import { textLine, throttled } from '../../lib/process/log.ts';
 import { anyCharacter } from '../support/any-character.ts';
 import { VirtualClock } from '../support/virtual-clock.ts';
 
@@ -58,9 +58,9 @@ it('a logged error about a malformed URL shows no part of the URL', () => {
 
 it('a throttled line is written once in an interval, with the number of suppressed ones', async () => {
   const clock = new VirtualClock();
-  const throttled = new Throttled(clock, 1_000);
+  const writes = throttled(clock, 1_000);
   const written: number[] = [];
-  const line = (): void => throttled.line((heldBack) => written.push(heldBack));
+  const line = (): void => writes((heldBack) => written.push(heldBack));
   for (let times = 0; times < 3; times += 1) line();
   await clock.advance(999);
   line();

@@ -2,10 +2,10 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { describe, it } from 'node:test';
 import { messageOf } from '../../lib/process/message-of.ts';
-import { BUILD, EXIT, modeOf, StartFailure, versionLine } from '../../lib/process/program.ts';
+import { BUILD, modeOf, StartFailure, versionLine } from '../../lib/process/program.ts';
 
 describe('the arguments of a program', () => {
-  it('select its mode, in a long or a short form; without arguments it runs', () => {
+  it('select its mode, help or else the first one; without arguments it runs', () => {
     for (const [args, mode] of [
       [[], 'run'],
       [['--check'], 'check'],
@@ -14,13 +14,10 @@ describe('the arguments of a program', () => {
       [['-h'], 'help'],
       [['--version'], 'version'],
       [['-V'], 'version'],
+      [['--check', '--version'], 'check'],
+      [['--version', '--help', '--check'], 'help'],
     ] as const)
       assert.equal(modeOf(args), mode);
-  });
-
-  it('select the first of several modes, or help if it is among them', () => {
-    assert.equal(modeOf(['--check', '--version']), 'check');
-    assert.equal(modeOf(['--version', '--help', '--check']), 'help');
   });
 
   it('are refused with exit code 2 if one is unknown', () => {
@@ -36,10 +33,6 @@ describe('the arguments of a program', () => {
 });
 
 describe('a program', () => {
-  it('has the documented exit codes', () => {
-    assert.deepEqual(EXIT, { clean: 0, fatal: 1, configuration: 2, bind: 3, queue: 4, replicas: 5, warehouse: 5 });
-  });
-
   it('reports the version of the package and the revision of the source', () => {
     const manifest = readFileSync(new URL('../../package.json', import.meta.url), 'utf8');
     assert.equal(BUILD.version, (JSON.parse(manifest) as { version: string }).version);
