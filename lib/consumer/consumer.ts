@@ -40,6 +40,7 @@ const MIGRATION_PAUSE_FIRST_MS = 1_000;
 const MIGRATION_PAUSE_MAX_MS = 10_000;
 
 const FULL = 'INGEST_CONSUMER_REPLICAS_MAX other consumers read the stream';
+const NOT_PREPARED = 'the warehouse is not prepared yet';
 const NOT_JOINED = 'the queue is not joined yet';
 
 export type Dependency = 'queue' | 'warehouse';
@@ -90,8 +91,9 @@ export class Consumer {
   /** Why no events are landing; `undefined` if they are. */
   get trouble(): string | undefined {
     if (this.full) return FULL;
-    const [trouble = this.#phase === 'reading' ? undefined : NOT_JOINED] = this.#troubles.values();
-    return trouble;
+    const [trouble] = this.#troubles.values();
+    if (trouble !== undefined || this.#phase === 'reading') return trouble;
+    return this.prepared ? NOT_JOINED : NOT_PREPARED;
   }
 
   /** True if the last step that needed the dependency succeeded, and the tables are ready. */

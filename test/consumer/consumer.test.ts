@@ -420,6 +420,7 @@ describe('a consumer whose warehouse cannot be migrated yet', () => {
     const { clock, calls, arrive, run } = virtualQueue();
     const answers = ['it waits for session 7 ("report")', 'it waits for session 8 ("report")', undefined];
     const { consumer, lines } = run(t, { prepare: () => Promise.resolve(answers.shift()) });
+    assert.equal(consumer.trouble, 'the warehouse is not prepared yet');
     await clock.settle();
     await arrive('one');
     assert.deepEqual([calls, consumer.prepared], [['land one'], true]);
