@@ -10,7 +10,7 @@ import { exposition } from '../telemetry/process-registry.ts';
 import { Consumer, type ConsumerLimits, type ConsumerOptions } from './consumer.ts';
 import { LandingSlots } from './landing.ts';
 import type { ConsumerMetrics } from './metrics.ts';
-import { Watch } from './watch.ts';
+import { watchOf } from './watch.ts';
 
 interface ReplicaOptions extends Omit<ConsumerOptions, 'reader' | 'limits'> {
   readonly limits: Pick<ConsumerLimits, 'batchMax' | 'replicasMax'>;
@@ -22,13 +22,13 @@ export class Replica {
   readonly #readers: ReplicaOptions['readers'];
   readonly #consumers: readonly Consumer[];
   readonly #metrics: ConsumerMetrics;
-  readonly #watch: Watch;
+  readonly #watch: ReturnType<typeof watchOf>;
 
   constructor({ readers, ...options }: ReplicaOptions) {
     const { log, ...telemetry } = options.telemetry;
     this.#readers = readers;
     this.#metrics = telemetry.metrics;
-    this.#watch = new Watch(options);
+    this.#watch = watchOf(options);
     const warehouse = { ...options.warehouse, prepare: shared(() => options.warehouse.prepare()) };
     const limits = { ...options.limits, slots: new LandingSlots(), streams: readers.length };
     this.#consumers = readers.map((reader, partition) => {

@@ -2,8 +2,9 @@
 // nothing to land, a queue that is nearly full, and a clock that differs from the queue's.
 import { WarehouseMisconfigured } from '../ingest/warehouse.ts';
 import type { Timer } from '../process/clock.ts';
-import { throttled, type Throttled } from '../process/log.ts';
+import { throttled } from '../process/log.ts';
 import { messageOf } from '../process/message-of.ts';
+import { shared } from '../process/shared.ts';
 import type { ConsumerOptions } from './consumer.ts';
 
 const WARNING_SHARE = 0.8;
@@ -15,69 +16,66 @@ const REPEAT_INTERVAL_MS = 60_000;
 /** A warehouse whose probe takes longer than this is unavailable. Landing a batch may take longer. */
 const WAREHOUSE_ANSWER_MS = 4_000;
 
-export class Watch {
-  readonly #options: Pick<ConsumerOptions, 'clock' | 'telemetry' | 'warehouse'>;
-  readonly #sizeWarning: Throttled;
-  readonly #clockWarning: Throttled;
-  #timer: Timer | undefined;
-  #probing: Promise<void> | undefined;
-  /** Why the last probe failed; `undefined` if it succeeded. */
-  warehouseTrouble: string | undefined;
+type WatchOptions = Pick<ConsumerOptions, 'clock' | 'telemetry' | 'warehouse'>;
 
-  constructor(options: Pick<ConsumerOptions, 'clock' | 'telemetry' | 'warehouse'>) {
-    this.#options = options;
-    this.#sizeWarning = throttled(options.clock, REPEAT_INTERVAL_MS);
-    this.#clockWarning = throttled(options.clock, REPEAT_INTERVAL_MS);
-  }
+export function watchOf({ clock, telemetry: { metrics, log }, warehouse }: WatchOptions) {
+  const sizeWarning = throttled(clock, REPEAT_INTERVAL_MS);
+  const clockWarning = throttled(clock, REPEAT_INTERVAL_MS);
+  let warehouseTrouble: string | undefined;
+  let timer: Timer | undefined;
+  let probing = Promise.resolve();
 
-  /** Probes of the warehouse fail before its tables are ready. */
-  start(isPrepared: () => boolean): void {
-    const { clock, telemetry } = this.#options;
-    let [landedBefore, calls] = [0, 0];
-    this.#timer ??= clock.every(INTERVAL_MS, () => {
-      this.#warn();
-      const { value: landed } = telemetry.metrics.landed;
-      // Events that landed meanwhile show that the warehouse answers, but not that its primary key exists.
-      const isLanding = landed > landedBefore;
-      if (isLanding) this.warehouseTrouble = undefined;
-      calls = isLanding ? calls + 1 : 0;
-      if (isPrepared() && calls % LANDING_CALLS === 0)
-        this.#probing ??= this.#probe().finally(() => (this.#probing = undefined));
-      landedBefore = landed;
-    });
-  }
-
-  async close(): Promise<void> {
-    this.#timer?.close();
-    await this.#probing;
-  }
-
-  #warn(): void {
-    const { metrics, log } = this.#options.telemetry;
+  function warn(): void {
     const { clockSkewSeconds: skewS, size } = metrics.queue;
     const text = `the clock differs from the queue's by ${Math.round(skewS)} s: set the clock that is wrong`;
-    if (skewS > CLOCK_SKEW_S_MAX) this.#clockWarning(() => log.warn({ skewS }, text));
+    if (skewS > CLOCK_SKEW_S_MAX) clockWarning(() => log.warn({ skewS }, text));
     const { memoryBytes = 0, memoryLimitBytes = 0, events } = size ?? {};
     if (memoryLimitBytes === 0 || memoryBytes < WARNING_SHARE * memoryLimitBytes) return;
     const percent = Math.round((100 * memoryBytes) / memoryLimitBytes);
     const full = 'the queue is nearly full: at its limit it refuses events, until landed ones leave it after 24 hours';
-    this.#sizeWarning(() => log.warn({ events, memoryBytes, memoryLimitBytes, percent }, full));
+    sizeWarning(() => log.warn({ events, memoryBytes, memoryLimitBytes, percent }, full));
   }
 
-  async #probe(): Promise<void> {
-    const { warehouse, clock } = this.#options;
+  const probe = shared(async () => {
     const silent = clock.after(WAREHOUSE_ANSWER_MS, () => {
-      this.warehouseTrouble = 'the warehouse is unavailable: it does not answer';
+      warehouseTrouble = 'the warehouse is unavailable: it does not answer';
     });
     try {
       await warehouse.probe();
-      this.warehouseTrouble = undefined;
+      warehouseTrouble = undefined;
     } catch (cause) {
-      this.warehouseTrouble = `${troubleOf('warehouse', cause)}: ${messageOf(cause)}`;
+      warehouseTrouble = `${troubleOf('warehouse', cause)}: ${messageOf(cause)}`;
     } finally {
       silent.close();
     }
-  }
+  });
+
+  return {
+    /** Why the last probe failed; `undefined` if it succeeded. */
+    get warehouseTrouble(): string | undefined {
+      return warehouseTrouble;
+    },
+
+    /** Probes of the warehouse fail before its tables are ready. */
+    start(isPrepared: () => boolean): void {
+      let [landedBefore, calls] = [0, 0];
+      timer ??= clock.every(INTERVAL_MS, () => {
+        warn();
+        const { value: landed } = metrics.landed;
+        // Events that landed meanwhile show that the warehouse answers, but not that its primary key exists.
+        const isLanding = landed > landedBefore;
+        if (isLanding) warehouseTrouble = undefined;
+        calls = isLanding ? calls + 1 : 0;
+        if (isPrepared() && calls % LANDING_CALLS === 0) probing = probe();
+        landedBefore = landed;
+      });
+    },
+
+    async close(): Promise<void> {
+      timer?.close();
+      await probing;
+    },
+  };
 }
 
 export const troubleOf = (dependency: string, cause: unknown): string =>
