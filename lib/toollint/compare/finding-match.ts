@@ -13,7 +13,7 @@ import { anchorIn } from '../document/extension.ts';
 import { lineAnchor, masked } from '../document/fingerprint.ts';
 import type { Finding } from '../document/report-schema.ts';
 import { type BaselineEntry, isNeverBaselined } from './baseline.ts';
-import { type Hunk, hunkAt, lineNow, type SourceChanges } from './source-changes.ts';
+import { type Hunk, hunkAt, lineNow, type SourceChanges, UNKNOWN } from './source-changes.ts';
 
 export interface Known {
   readonly entry: BaselineEntry;
@@ -117,8 +117,8 @@ function kindCost(old: Spot, now: Spot, hasChanges: boolean, textOnly: boolean):
   const isSameText = old.text !== undefined && old.text === now.text;
   const isSameHunk = now.hunks.some((hunk) => old.hunks.includes(hunk));
   // If the baseline was made from uncommitted changes, the commit does not have the old line.
-  const isUncommitted = old.line === undefined && now.hunks.length > 0;
-  const isAllowed = textOnly || !hasChanges ? isSameText : isSameHunk || (isSameText && isUncommitted);
+  const isUnknown = now.hunks.includes(UNKNOWN) || (old.line === undefined && now.hunks.length > 0);
+  const isAllowed = textOnly || !hasChanges ? isSameText : isSameHunk || (isSameText && isUnknown);
   if (!isAllowed && (textOnly || !(now.isMeasure || similarity(old.words, now.words) > SIMILAR))) return undefined;
   const otherWords = OTHER_TEXT * (1 - similarity(old.words, now.words));
   return (isSameText ? 0 : OTHER_TEXT + otherWords) + (isSameHunk ? 0 : OTHER_HUNK) + distance(old, now);

@@ -18,7 +18,7 @@ export interface Hunk {
 }
 
 /** Stands for changes that git does not show: of a file that it does not track or regards as binary. */
-const WHOLE_FILE: Hunk = { oldStart: 1, oldEnd: Infinity, newStart: 1, newEnd: Infinity, removed: [] };
+export const UNKNOWN: Hunk = { oldStart: Infinity, oldEnd: Infinity, newStart: 1, newEnd: Infinity, removed: [] };
 
 export function hunkAt(hunks: readonly Hunk[], line: number): Hunk | undefined {
   return hunks.find(({ newStart, newEnd }) => line >= newStart && line < newEnd);
@@ -84,7 +84,7 @@ function changesIn(patch: string, prefix: string, tracked: ReadonlySet<string>):
     const path = prefix + name.normalize('NFC');
     if (head === '--- a/' || head === 'rename from ') old = path;
     else if (head === 'rename to ') renames.set(old, path);
-    else if (head !== undefined) files.set(path, head === '+++ b/' ? hunks : [WHOLE_FILE]);
+    else if (head !== undefined) files.set(path, head === '+++ b/' ? hunks : [UNKNOWN]);
     else if (line === '+++ /dev/null') deleted.add(old);
     const numbers = /^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@/u.exec(line);
     if (numbers === null) continue;
@@ -93,6 +93,6 @@ function changesIn(patch: string, prefix: string, tracked: ReadonlySet<string>):
     content = oldEnd - oldStart + newEnd - newStart;
     hunks.push({ oldStart, oldEnd, newStart, newEnd, removed: [] });
   }
-  const hunksIn = (path: string) => files.get(path) ?? (tracked.has(path) ? [] : [WHOLE_FILE]);
+  const hunksIn = (path: string) => files.get(path) ?? (tracked.has(path) ? [] : [UNKNOWN]);
   return { renames, deleted, tracked, hunksIn };
 }
