@@ -5,8 +5,8 @@
 // Invariants: `put` resolves after fsync, so an unsettled event is in the file if the process or the machine crashes.
 // A `settled` line is written without fsync. If the line is lost, the event is sent once more and is a duplicate.
 //
-// Simultaneous puts share one fsync. When the file has grown by REWRITE_BYTES, it is rewritten without settled
-// events. Only one process at a time uses the file (lease.ts). If another process takes the lease of a frozen
+// Simultaneous puts share one fsync. When the file has doubled and grown by REWRITE_BYTES, it is rewritten without
+// settled events. Only one process at a time uses the file (lease.ts). If another process takes the lease of a frozen
 // process, `put` rejects in the frozen one.
 import { createReadStream } from 'node:fs';
 import { open, realpath, rename, rm, stat, type FileHandle } from 'node:fs/promises';
@@ -17,6 +17,8 @@ import { lines, ROW_BYTES_MAX } from './lines.ts';
 import { bodyMembers, bytesOf, objectIn, OWNER_ONLY, type BodyMembers } from './stored.ts';
 
 const REWRITE_BYTES = 16 * 1024 * 1024;
+/** The length of the text that a rewrite writes at a time. */
+const WRITE_LENGTH = 1024 * 1024;
 
 export interface Entry {
   readonly number: number;
@@ -141,7 +143,11 @@ export class Journal {
     if (puts) await this.#synced();
     this.#isDamaged = false;
     this.#grownBytes += Buffer.byteLength(text);
-    if (this.#grownBytes >= REWRITE_BYTES) await this.#rewrite();
+    // A rewrite copies all unsettled events, so it waits until the file has doubled.
+    if (this.#grownBytes < REWRITE_BYTES || this.#grownBytes < (await this.#file.stat()).size / 2) return;
+    this.#grownBytes = 0;
+    // The lines are on the disk, even if there is no space for a copy.
+    await this.#rewrite().catch(() => undefined);
   }
 
   /** Syncs the file. Rejects if the file was replaced, or if another process may have read the file before the sync. */
@@ -172,8 +178,15 @@ async function rewritten(path: string, lease: Lease, unsettled: ReadonlySet<numb
   await rm(`${path}.new`, { force: true });
   const file = await open(`${path}.new`, 'wx', OWNER_ONLY);
   try {
-    for await (const row of rows(path))
-      if (row.put !== undefined && unsettled.has(row.put)) await file.appendFile(`${JSON.stringify(row)}\n`);
+    let text = '';
+    for await (const row of rows(path)) {
+      if (row.put === undefined || !unsettled.has(row.put)) continue;
+      text += `${JSON.stringify(row)}\n`;
+      if (text.length < WRITE_LENGTH) continue;
+      await file.appendFile(text);
+      text = '';
+    }
+    await file.appendFile(text);
     await file.sync();
     if (!(await lease.isHeld()) || !(await isAt(file, `${path}.new`))) throw takenOver(path);
     await rename(`${path}.new`, path);
@@ -182,6 +195,7 @@ async function rewritten(path: string, lease: Lease, unsettled: ReadonlySet<numb
     await folder.sync().finally(() => folder.close());
     return file;
   } catch (cause) {
+    if (await isAt(file, `${path}.new`)) await rm(`${path}.new`);
     await file.close();
     throw cause;
   }
