@@ -37,8 +37,9 @@ export function watchOf({ clock, telemetry: { metrics, log }, warehouse }: Watch
   }
 
   const probe = shared(async () => {
+    const { value: landedBefore } = metrics.landed;
     const silent = clock.after(WAREHOUSE_ANSWER_MS, () => {
-      warehouseTrouble = 'the warehouse is unavailable: it does not answer';
+      if (metrics.landed.value === landedBefore) warehouseTrouble = 'the warehouse is unavailable: it does not answer';
     });
     try {
       await warehouse.probe();
@@ -62,11 +63,10 @@ export function watchOf({ clock, telemetry: { metrics, log }, warehouse }: Watch
       timer ??= clock.every(INTERVAL_MS, () => {
         warn();
         const { value: landed } = metrics.landed;
-        // Events that landed meanwhile show that the warehouse answers, but not that its primary key exists.
-        const isLanding = landed > landedBefore;
-        if (isLanding) warehouseTrouble = undefined;
-        calls = isLanding ? calls + 1 : 0;
-        if (isPrepared() && calls % LANDING_CALLS === 0) probing = probe();
+        // Events that landed meanwhile show that the warehouse answers, but not that it has its key and tables.
+        calls = landed > landedBefore ? calls + 1 : 0;
+        const isDue = calls % LANDING_CALLS === 0 || warehouseTrouble !== undefined;
+        if (isPrepared() && isDue) probing = probe();
         landedBefore = landed;
       });
     },

@@ -160,7 +160,7 @@ const REFUSING_CLASSES = new Set(['22', '23', '44', '54', 'P0']);
 export const refuses = (cause: unknown): cause is pg.DatabaseError =>
   cause instanceof pg.DatabaseError && REFUSING_CLASSES.has(sqlstateClass(cause) ?? '');
 // Classes that blame the server or another transaction, so INSERT would fail too.
-const SERVER_CLASSES = new Set(['08', '40', '53', '55', '57', '58', 'XX']);
+const SERVER_CLASSES = new Set(['08', '40', '53', '55', '57', '58']);
 
 /** Converts an error of a landing to one of the warehouse port, if the batch is at fault. */
 export function landingFailure(cause: unknown): unknown {

@@ -1,10 +1,15 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { join } from 'node:path';
+import { consumerMetrics } from '../../lib/consumer/metrics.ts';
+import { watchOf } from '../../lib/consumer/watch.ts';
+import type { Warehouse } from '../../lib/ingest/warehouse.ts';
+import { createLog } from '../../lib/process/log.ts';
 import { metricOf } from '../support/pipeline.ts';
 import { Program } from '../support/program.ts';
 import { TestRedis } from '../support/redis.ts';
 import { eventually, temporaryFolder } from '../support/scope.ts';
+import { VirtualClock } from '../support/virtual-clock.ts';
 
 const BALLAST_BYTES = 20 << 20;
 
@@ -41,6 +46,28 @@ describe('the size of the queue', () => {
     assert.ok(logged.percent >= 80, line);
     assert.equal(await metric('memory_limit_bytes'), limit);
     assert.equal(await metric('events'), 3);
+  });
+});
+
+describe('the warehouse of a consumer', () => {
+  it('is not ready until a probe succeeds, also while events land', async () => {
+    const clock = new VirtualClock();
+    const telemetry = { metrics: consumerMetrics(clock), log: createLog('test', 'error') };
+    let fault: Error | undefined;
+    const probe = (): Promise<void> => (fault === undefined ? Promise.resolve() : Promise.reject(fault));
+    const watch = watchOf({ clock, telemetry, warehouse: { probe } as Warehouse });
+    watch.start(() => true);
+    const land = async (): Promise<string | undefined> => {
+      telemetry.metrics.landed.add();
+      await clock.advance(1_000);
+      return watch.warehouseTrouble;
+    };
+    assert.equal(await land(), undefined);
+    fault = new Error('a table is missing');
+    while ((await land()) === undefined);
+    for (let second = 0; second < 6; second += 1) assert.match((await land()) ?? '', /a table is missing$/);
+    fault = undefined;
+    assert.equal(await land(), undefined);
   });
 });
 

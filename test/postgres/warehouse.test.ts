@@ -120,6 +120,12 @@ describe('the PostgreSQL warehouse', () => {
     assert.deepEqual(await warehouse.land([event('a'), event('b')]), ['duplicate', 'landed']);
   });
 
+  it('cannot work as configured if a column has another type, which COPY would report as corrupt data', async (t) => {
+    const { uri, warehouse } = await postgres.prepared(t);
+    await postgres.server.query(uri, 'ALTER TABLE events ALTER body TYPE jsonb USING body::jsonb');
+    await assert.rejects(warehouse.land([event('a')]), /column "body" is of type jsonb .*\(SQLSTATE 42804\)$/);
+  });
+
   it('copies new rows, and uses INSERT for a while after a repeated one', async (t) => {
     const { uri, warehouse } = await postgres.prepared(t);
     await postgres.server.query(
