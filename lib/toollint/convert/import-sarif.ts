@@ -169,14 +169,15 @@ function expanded(text: string, values: readonly string[]): string {
   return result + text.slice(end);
 }
 
-function factsOf({ helpUri, properties, fullDescription, shortDescription }: sarif.Rule): RuleFacts {
+function factsOf(rule: sarif.Rule): RuleFacts {
+  const { helpUri, properties, fullDescription, shortDescription, relationships = [] } = rule;
   const tags = Array.isArray(properties?.tags) ? (properties.tags as unknown[]) : [];
+  const weaknesses = relationships.filter(({ target }) => target?.toolComponent?.name === 'CWE');
+  const names = [...tags, ...weaknesses.flatMap(({ target }) => [target?.id, `CWE-${target?.id}`])];
+  const numbers = new Set(names.map((name) => /(?:^|\/)cwe[-/]0*(\d+)/iu.exec(String(name))?.[1]));
   return {
     docsUrl: helpUri !== undefined && /^https?:\/\//iu.test(helpUri) ? helpUri : undefined,
     description: fullDescription?.text ?? shortDescription?.text,
-    standardIds: tags.flatMap((tag) => {
-      const id = /(?:^|\/)cwe[-/]0*(\d+)/iu.exec(String(tag))?.[1];
-      return id === undefined ? [] : `CWE-${id}`;
-    }),
+    standardIds: [...numbers].flatMap((number) => (number === undefined ? [] : `CWE-${number}`)),
   };
 }

@@ -39,7 +39,8 @@ export function importReports(sources: readonly DocumentSource[], options: Impor
     const place = path === undefined ? undefined : placeOf(path);
     return place === '.' ? undefined : place;
   };
-  const { textOf, fault } = sourceReader(real);
+  const notes: string[] = [];
+  const textOf = trackedText(real, (cause) => notes.push(`source lines are not read, because ${messageOf(cause)}`));
   const aboutProject = ({ path, ...message }: ForeignMessage): LintMessage =>
     path === undefined || placeOf(path) !== undefined
       ? message
@@ -82,23 +83,14 @@ export function importReports(sources: readonly DocumentSource[], options: Impor
   const outside = places.filter((path) => placeOf(path) === undefined).length;
   const what = outside === 1 ? '1 result is' : `${outside} results are`;
   const note = `${what} outside the root (--root) and listed for the project, with the path in the message`;
-  const unread = fault !== undefined && seen.size > 0 ? [`source lines are not read, because ${fault}`] : [];
-  return { report, notes: outside === 0 ? unread : [note, ...unread] };
+  if (outside > 0) notes.unshift(note);
+  return { report, notes };
 }
 
 function runsIn(source: DocumentSource): ForeignRun[] {
   return importSarif(textIn(source), (fault) => {
     throw new ReportFailure('input', `${source.name} cannot be imported from sarif: ${fault}`);
   });
-}
-
-/** Without git, no file is read. */
-function sourceReader(root: string): { textOf: (path: string) => string; fault?: string } {
-  try {
-    return { textOf: trackedText(root) };
-  } catch (cause) {
-    return { textOf: () => '', fault: messageOf(cause) };
-  }
 }
 
 /** Counts columns in UTF-16 units, and finds the lines of regions that have only an offset. */
@@ -115,7 +107,7 @@ function positioned(messages: readonly ForeignMessage[], text: string, countsCod
   };
   return messages.map(({ offset = -1, length = 0, ...message }) => {
     const { line, column, endLine, endColumn } = message;
-    if (line !== undefined || offset < 0 || text === '')
+    if (line !== undefined || offset < 0 || offset >= text.length)
       return { ...message, column: units(line, column), endColumn: units(endLine, endColumn) };
     const [first, last] = [position(offset), position(offset + length)];
     return { ...message, line: first[0], column: first[1], endLine: last[0], endColumn: last[1] };

@@ -26,6 +26,7 @@ const configuration = partial({ level: text });
 const rule = partial({
   ...{ id: text, guid: text, helpUri: text, messageStrings: messages, defaultConfiguration: configuration },
   ...{ fullDescription: message, shortDescription: message, properties: partial({ tags: any }) },
+  relationships: list(partial({ target: ruleReference })),
 });
 const component = partial({
   ...{ name: text, guid: text, version: text, semanticVersion: text, informationUri: text },

@@ -31,9 +31,14 @@ export function readSource(absolute: string): { bytes: Buffer } | { fault: strin
   }
 }
 
-/** Reads files below the root that git tracks; `textOf` returns '' for any other file. The root is a real path. */
-export function trackedText(root: string) {
-  const tracked = trackedFiles(root);
+/** Reads files below the root that git tracks; returns '' for any other file. The root is a real path. */
+export function trackedText(root: string, onFault: (cause: unknown) => unknown) {
+  let tracked: ReadonlySet<string> = new Set();
+  try {
+    tracked = trackedFiles(root);
+  } catch (cause) {
+    onFault(cause);
+  }
   return (path: string): string => {
     try {
       const real = realpathSync.native(join(root, path));

@@ -201,7 +201,7 @@ describe('the import of SARIF', () => {
     assert.deepEqual(placeOf({ startLine: 1, startColumn: 4 }), [1, 4]);
     assert.deepEqual(placeOf({ charOffset: 12, charLength: 1 }), [2, 6]);
     assert.deepEqual(placeOf({ charOffset: 2 }, {}, 'b.c'), [2, 1]);
-    assert.deepEqual(placeOf({ charOffset: 2 }, {}, 'none.c'), [undefined, undefined]);
+    assert.deepEqual(placeOf({ charOffset: 99 }), [undefined, undefined]);
     // Other line terminators, the last line without one, and a file without a source.
     assert.deepEqual(placeOf({ startLine: 2, startColumn: 3 }, points, 'b.c'), [2, 4]);
     assert.deepEqual(placeOf({ startLine: 1, startColumn: 3 }, points, 'none.c'), [1, 3]);
@@ -224,7 +224,8 @@ describe('the import of SARIF', () => {
     );
     const about = (more: object) => imported(sarif([result()], {}, { rules: [{ id: 'r', ...more }] })).findings[0];
     const tags = ['xcwe-1', 'cwe', 'a/CWE/0012/b', 'cwe_3'];
-    assert.deepEqual(about({ properties: { tags } })?.standardIds, ['CWE-12']);
+    const relationships = ['502', 'CWE-120'].map((id) => ({ target: { id, toolComponent: { name: 'CWE' } } }));
+    assert.deepEqual(about({ properties: { tags }, relationships })?.standardIds, ['CWE-12', 'CWE-502', 'CWE-120']);
     assert.equal(about({ helpUri: 'HTTP://example.org' })?.docsUrl, 'HTTP://example.org');
     assert.equal(about({ helpUri: 'xhttps://example.org' })?.docsUrl, undefined);
   });
@@ -260,11 +261,10 @@ describe('the import of SARIF', () => {
     );
   });
 
-  it('ignores a column without a line, cuts a snippet at 200 units, and accepts a run without results', () => {
+  it('ignores a column without a line, and cuts a snippet at 200 units', () => {
     const findingOf = (region: object) => imported(sarif([result(at('a.c', region))])).findings[0];
     assert.deepEqual(findingOf({ startColumn: 3, endColumn: 5, endLine: 2 })?.location, { scope: 'file', path: 'a.c' });
     assert.equal(findingOf({ startLine: 1, snippet: { text: 'x'.repeat(201) } })?.codeSnippet, 'x'.repeat(200));
-    assert.equal(imported(sarif([], { results: null })).findings.length, 0);
   });
 
   it('treats null as an absent member wherever it is optional', () => {
