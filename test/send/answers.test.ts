@@ -151,15 +151,13 @@ describe('the answer to an event', () => {
     assert.equal(await after('Retry-After: 7\r\n'), 7_000);
     const date = new Date(Date.now() + 100_000).toUTCString();
     const both = `Retry-After: 1\r\nRetry-After: ${date}\r\nRetry-After: 30\r\n`;
-    assert.ok((await after(both)) > 90_000);
+    const latest = await after(both);
+    assert.ok(latest > 90_000 && latest <= 100_000, String(latest));
     assert.equal(await after('Retry-After: 1\r\nRetry-After: 3000\r\n'), 300_000);
-    assert.equal(await after('Retry-After: 7\r\nRetry-After: 1\r\n'), 7_000);
     for (const long of ['301', '9999999', '9'.repeat(400), 'Fri, 31 Dec 9999 23:59:59 GMT'])
       assert.equal(await after(`Retry-After: ${long}\r\n`), 300_000, long);
     const page = http(503, '<html>', 'Retry-After: Fri, 31 Dec 9999 23:59:59 GMT\r\n');
     assert.equal(await pauseMs(writes(page)), 300_000, 'of a proxy');
-    const inAMinute = await after(`Retry-After: ${new Date(Date.now() + 60_000).toUTCString()}\r\n`);
-    assert.ok(inAMinute > 55_000 && inAMinute <= 60_000, String(inAMinute));
     const past = 'Retry-After: Thu, 01 Jan 1970 00:00:00 GMT\r\n';
     for (const none of ['', 'Retry-After: soon\r\n', 'Retry-After: -5\r\n', past])
       assert.ok((await after(none)) <= 100, none);
@@ -198,13 +196,8 @@ describe('the answer to an event', () => {
     const answer = (one: Seen): unknown => (seen = one).socket.write(accepted(one));
     assert.equal((await tried(answer, { token: 'abc.def' })).kind, 'accepted');
     const { head = '', body } = seen ?? {};
-    for (const line of [
-      /^POST \/events HTTP\/1\.1\r\n/,
-      /\r\nContent-Type: application\/json\r\n/,
-      /\r\nAuthorization: Bearer abc\.def\r\n/,
-      /\r\nContent-Length: 23\r\n/,
-    ])
-      assert.match(head, line);
+    for (const line of ['Content-Type: application/json', 'Authorization: Bearer abc.def', 'Content-Length: 23'])
+      assert.ok(/^POST \/events HTTP\/1\.1\r\n/.test(head) && head.includes(`\r\n${line}\r\n`), head);
     assert.equal(body, JSON.stringify(EVENT));
   });
 });

@@ -27,10 +27,7 @@ function triesOf(results: readonly Outcome[]): Map<string, number> {
 /** Asserts that the first try of only these events failed. */
 function assertFailed(results: readonly Outcome[], ...ids: readonly string[]): void {
   const failed = [...triesOf(results)].filter(([, count]) => count > 1);
-  assert.deepEqual(
-    failed,
-    ids.map((id) => [id, 2]),
-  );
+  assert.equal(failed.join(), ids.map((id) => `${id},2`).join());
 }
 
 describe('a sender with pipelining', () => {
@@ -66,10 +63,7 @@ describe('a sender with pipelining', () => {
   for (const [what, first] of [
     ['two lengths', 'HTTP/1.1 202 X\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\n{}'],
     ['an answer for another id', accepted({ id: 'e-9' })],
-    [
-      'an answer for another request',
-      problem({ requestId: 'another' } as Seen, { code: 'INVALID_EVENT', retryable: false }, 400),
-    ],
+    ['an answer for another request', problem({ requestId: 'another' } as Seen, { code: 'A', retryable: false }, 400)],
   ] as const)
     it(`closes the connection after ${what}, and all events are accepted in the end`, async () => {
       const server = await serve((seen) => {
