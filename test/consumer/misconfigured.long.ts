@@ -57,24 +57,6 @@ function itIsTold(what: string, warehouse: () => Promise<string>, reason: RegExp
   });
 }
 
-it('a primary key that is dropped while events land is noticed, and no event lands twice', async (t) => {
-  const uri = await postgres.freshDatabase();
-  const program = new Program('ingest-consumer', { env: environment(uri) });
-  t.after(() => program.kill());
-  await program.line(/events are landing/);
-  let sent = 0;
-  const steady = setInterval(() => {
-    const body = `{"id":"steady-${(sent += 1)}","type":"t"}`;
-    void redis.command('XADD', 'ingest', '*', 'producer', 'p', 'body', body);
-  }, 100);
-  t.after(() => clearInterval(steady));
-  await program.line(/first event landed/);
-  await postgres.query(uri, 'ALTER TABLE events DROP CONSTRAINT events_pkey');
-  assert.match(await program.line(WRONG), /a table lacks its primary key/);
-  await postgres.query(uri, 'ALTER TABLE events ADD PRIMARY KEY (id)');
-  await program.line(/the warehouse is back/);
-});
-
 describe('a warehouse that cannot work as configured', { concurrency: 2 }, () => {
   itIsTold('has no such database', async () => uriWith((uri) => (uri.pathname = '/nowhere')), /SQLSTATE 3D000/);
   itIsTold(

@@ -20,7 +20,13 @@ import type { Worker } from 'node:worker_threads';
 import type { SqliteWarehouseOptions } from '../../lib/sqlite/database.ts';
 import { CODE, fileFault, inspectSqlite, openFile, prepareFile, STEPS } from '../../lib/sqlite/file.ts';
 import { createSqliteWarehouse } from '../../lib/sqlite/warehouse.ts';
-import { BatchRefused, WarehouseMisconfigured, type LandingEvent, type Warehouse } from '../../lib/ingest/warehouse.ts';
+import {
+  BatchRefused,
+  NO_ROW,
+  WarehouseMisconfigured,
+  type LandingEvent,
+  type Warehouse,
+} from '../../lib/ingest/warehouse.ts';
 import { describeWarehouse } from '../contract/warehouse.ts';
 import { describePruning } from '../contract/pruning.ts';
 import { temporaryFolder } from '../support/scope.ts';
@@ -223,22 +229,18 @@ describe('the SQLite warehouse', () => {
     assert.deepEqual(await warehouse.land(again), verdicts);
   });
 
-  it('treats an error from a trigger as a refusal with its code, and writes nothing of the batch', async (t) => {
-    const { warehouse, file } = await prepared(t);
-    file.exec(`CREATE TRIGGER no BEFORE INSERT ON events WHEN NEW.id = 'bad' BEGIN SELECT RAISE(ABORT, 'no'); END`);
-    const batch = ['1', '2', '3', '4', '5', '6', '7', 'bad', '9'].map(event);
-    const isRefusal = (cause: unknown): boolean => cause instanceof BatchRefused && cause.message === 'SQLITE_1811';
-    await assert.rejects(warehouse.land(batch), isRefusal);
-    assert.deepEqual(await warehouse.land([event('1')]), ['landed']);
-  });
-
-  it('treats a trigger that inserts nothing as a refusal, and writes nothing of the batch', async (t) => {
-    const { warehouse, file } = await prepared(t);
-    file.exec(`CREATE TRIGGER no BEFORE INSERT ON events WHEN NEW.id = 'bad' BEGIN SELECT RAISE(IGNORE); END`);
-    for (const ids of ['bad', '1 2 3 4 5 6 7 bad', '1 2 bad'])
-      await assert.rejects(warehouse.land(ids.split(' ').map(event)), BatchRefused);
-    assert.deepEqual(await warehouse.land([event('1')]), ['landed']);
-  });
+  for (const [does, raise, message] of [
+    ['raises an error', `ABORT, 'no'`, 'SQLITE_1811'],
+    ['inserts nothing', 'IGNORE', NO_ROW],
+  ] as const)
+    it(`refuses a batch with its code if a trigger ${does}, and writes nothing of it`, async (t) => {
+      const { warehouse, file } = await prepared(t);
+      file.exec(`CREATE TRIGGER no BEFORE INSERT ON events WHEN NEW.id = 'bad' BEGIN SELECT RAISE(${raise}); END`);
+      const isRefusal = (cause: unknown): boolean => cause instanceof BatchRefused && cause.message === message;
+      for (const ids of ['bad', '1 2 3 4 5 6 7 bad 9', '1 2 bad'])
+        await assert.rejects(warehouse.land(ids.split(' ').map(event)), isRefusal);
+      assert.deepEqual(await warehouse.land([event('1')]), ['landed']);
+    });
 
   it('limits its wait for another writer, and leaves no open transaction', async (t) => {
     const { warehouse, file } = await prepared(t);
