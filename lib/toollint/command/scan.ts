@@ -22,19 +22,25 @@ export type ScanOptions = AnalysisOptions & JudgeOptions;
 
 export async function scan(options: ScanOptions): Promise<Judgment> {
   checkGateNeeds(options.gate, options.baseline !== undefined || options.update !== undefined);
-  const analysis = await analyse(options);
-  return judge(analysis.report, { ...analysis, doubtsOf: doubtsFrom(analysis, options.changes) }, options);
+  const found = await analyse(options);
+  const { changes } = options;
+  // In a sparse checkout, git has files that are not on disk.
+  const isLeftOut = (path: string) =>
+    typeof changes === 'object' && changes.tracked.has(path) && !changes.deleted.has(path) && !found.exists(path);
+  const analysis: Analysis = {
+    ...found,
+    coverageOf: async (path) => (isLeftOut(path) ? undefined : found.coverageOf(path)),
+    isChecked: (path) => !isLeftOut(path) && found.isChecked(path),
+  };
+  return judge(analysis.report, { ...analysis, doubtsOf: doubtsFrom(analysis) }, options);
 }
 
 /** A missing finding was fixed if nothing hides it and its rule ran to the end of the file, or would if it existed. */
-function doubtsFrom({ coverageOf, exists }: Analysis, changes: ScanOptions['changes']): DoubtsOf {
-  // In a sparse checkout, git has files that are not on disk.
-  const isLeftOut = (path: string) =>
-    typeof changes === 'object' && changes.tracked.has(path) && !changes.deleted.has(path) && !exists(path);
+function doubtsFrom({ coverageOf }: Analysis): DoubtsOf {
   return async (missing) => {
     const doubts = new Map<BaselineEntry, string>();
     for (const [path, entries] of Map.groupBy(missing, ({ finding }) => finding.location.path ?? '')) {
-      const { ran, suppressed } = (isLeftOut(path) ? undefined : await coverageOf(path)) ?? { suppressed: [] };
+      const { ran, suppressed } = (await coverageOf(path)) ?? { suppressed: [] };
       const shown = new Set(matchFindings(entries, suppressed, undefined, true).missing);
       for (const entry of entries) {
         const { ruleId } = entry.finding;

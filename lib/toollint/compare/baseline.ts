@@ -25,10 +25,6 @@ export interface BaselineEntry {
 const FORMAT = 'toollint/1';
 const HEAD = Buffer.from('{"baseline":');
 
-export function isBaselineFile({ bytes }: DocumentSource): boolean {
-  return HEAD.equals(bytes.subarray(0, HEAD.length));
-}
-
 /** `linter` is a name and a major version, so that a minor update of the linter does not change the file. */
 export function baselineText(entries: readonly BaselineEntry[], linter: string, commit?: string): string {
   const lines = entries.map(lineOf).sort(byCodeUnits);
@@ -120,7 +116,7 @@ export function readBaseline(
   user: BaselineUser,
   renames: ReadonlyMap<string, string> = new Map(),
 ) {
-  const { entries, linter, errorsOnly, notes } = isBaselineFile(source)
+  const { entries, linter, errorsOnly, notes } = HEAD.equals(source.bytes.subarray(0, HEAD.length))
     ? { ...readBaselineFile(source), errorsOnly: false, notes: [] as string[] }
     : readFromReport(source, user);
   const own = majorLinter(user);

@@ -103,6 +103,8 @@ describe('a file whose changes git does not show', () => {
     assert.deepEqual(counts((await scanOf(cwd)).report), [2, 11, 1]);
     git(cwd, 'sparse-checkout', 'set', '--no-cone', '/*', '!/a.js');
     assert.match((await scanOf(cwd)).stderr, /baseline: 2 new, 8 unchanged, 1 fixed, 3 not verifiable/u);
+    await toollint(UPDATE, { cwd });
+    assert.equal((await readFile(join(cwd, 'b.jsonl'), 'utf8')).match(/"path":"a\.js"/gu)?.length, 3);
   });
 });
 

@@ -44,7 +44,6 @@ const REFUSED: readonly (readonly string[])[] = [
   ['convert', 'x'],
   ['validate', '--format', 'xml', 'x'],
   ['validate'],
-  ['validate', '--nope'],
   ['scan', '--nope'],
   ['scan', '--gate', 'toString'],
   ['scan', '--gate', ''],
