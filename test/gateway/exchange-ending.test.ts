@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
-import { before, describe, it } from 'node:test';
+import { describe, it } from 'node:test';
 import { connect } from 'node:tls';
 import { gzipSync } from 'node:zlib';
 import type { Submission } from '../../lib/ingest/queue.ts';
@@ -38,14 +38,8 @@ class HeldQueue extends MemoryQueue {
   }
 }
 
-let pki: Pki;
-let shop: ClientCertificate;
-let bank: ClientCertificate;
-
-before(async () => {
-  pki = await Pki.create();
-  [shop, bank] = await Promise.all([pki.producer('shop'), pki.producer('bank')]);
-});
+const pki = await Pki.create();
+const [shop, bank] = await Promise.all([pki.producer('shop'), pki.producer('bank')]);
 
 async function started(environment: Readonly<Record<string, string>>) {
   const queue = new HeldQueue();

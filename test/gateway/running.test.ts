@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect as connectTcp } from 'node:net';
 import { connect as connectTls } from 'node:tls';
-import { before, describe, it } from 'node:test';
+import { describe, it } from 'node:test';
 import { Producers } from '../../lib/gateway/producers-file.ts';
 import { loadTlsMaterial } from '../../lib/identity/tls-material.ts';
 import type { TokenVerifier } from '../../lib/identity/token-verifier.ts';
@@ -13,14 +13,10 @@ import { Pki, type ClientCertificate } from '../support/pki.ts';
 import { SYSTEM } from '../support/system.ts';
 import { askRaw, postText, requestText } from '../support/wire.ts';
 
-describe('a gateway that runs', () => {
-  let pki: Pki;
-  let shop: ClientCertificate;
-  before(async () => {
-    pki = await Pki.create();
-    shop = await pki.producer('shop');
-  });
+const pki = await Pki.create();
+const shop = await pki.producer('shop');
 
+describe('a gateway that runs', () => {
   const clientOf = (port: number, certificate?: ClientCertificate): TestClient =>
     new TestClient(port, pki.authority.certificate, certificate, {});
   const raw = (port: number, certificate?: ClientCertificate): RawConnection =>

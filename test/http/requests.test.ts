@@ -1,19 +1,15 @@
 import assert from 'node:assert/strict';
-import { before, describe, it } from 'node:test';
+import { describe, it } from 'node:test';
 import type { RawConnection } from '../support/client.ts';
 import { last, startServer, type Given } from '../support/https-server.ts';
-import { Pki, type ClientCertificate } from '../support/pki.ts';
+import { Pki } from '../support/pki.ts';
 import { atEnd, eventually } from '../support/scope.ts';
 import { VirtualClock } from '../support/virtual-clock.ts';
 import { postText, repliesIn, requestText } from '../support/wire.ts';
 import type { ServerLimits } from '../../lib/http/connection.ts';
 
-let pki: Pki;
-let certificate: ClientCertificate;
-before(async () => {
-  pki = await Pki.create();
-  certificate = await pki.producer('shop');
-});
+const pki = await Pki.create();
+const certificate = await pki.producer('shop');
 
 const start = (given: Given = {}, more: Partial<ServerLimits> = {}) =>
   startServer(pki, more, { certificate, ...given });

@@ -2,11 +2,11 @@ import assert from 'node:assert/strict';
 import { BlockList } from 'node:net';
 import { Duplex } from 'node:stream';
 import { connect } from 'node:tls';
-import { before, describe, it } from 'node:test';
+import { describe, it } from 'node:test';
 import type { Connection, ServerLimits } from '../../lib/http/connection.ts';
 import type { RawConnection } from '../support/client.ts';
 import { last, startServer, type Given, type TestContext } from '../support/https-server.ts';
-import { Pki, type ClientCertificate } from '../support/pki.ts';
+import { Pki } from '../support/pki.ts';
 import { passedOn, proxyHeader } from '../support/proxied.ts';
 import { atEnd, eventually } from '../support/scope.ts';
 import { VirtualClock } from '../support/virtual-clock.ts';
@@ -17,13 +17,10 @@ function isOf(connection: Connection<TestContext> | undefined, producer: string)
   connection.context.producer = producer;
 }
 
+const pki = await Pki.create();
+const certificate = await pki.producer('shop');
+
 describe('the server', () => {
-  let pki: Pki;
-  let certificate: ClientCertificate;
-  before(async () => {
-    pki = await Pki.create();
-    certificate = await pki.producer('shop');
-  });
   const start = (more: Partial<ServerLimits> = {}, given: Given = {}) =>
     startServer(pki, more, { certificate, ...given });
 

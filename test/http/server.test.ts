@@ -1,24 +1,21 @@
 import assert from 'node:assert/strict';
 import { duplexPair } from 'node:stream';
-import { before, describe, it } from 'node:test';
+import { describe, it } from 'node:test';
 import { connect, type ConnectionOptions } from 'node:tls';
 import { createServer } from 'node:https';
 import type { ServerLimits } from '../../lib/http/connection.ts';
 import { takeListener } from '../../lib/http/server.ts';
 import { RawConnection } from '../support/client.ts';
 import { startServer, type Given } from '../support/https-server.ts';
-import { Pki, type ClientCertificate } from '../support/pki.ts';
+import { Pki } from '../support/pki.ts';
 import { eventually } from '../support/scope.ts';
 import { VirtualClock } from '../support/virtual-clock.ts';
 import { postText, requestText } from '../support/wire.ts';
 
+const pki = await Pki.create();
+const certificate = await pki.producer('shop');
+
 describe('the server', () => {
-  let pki: Pki;
-  let certificate: ClientCertificate;
-  before(async () => {
-    pki = await Pki.create();
-    certificate = await pki.producer('shop');
-  });
   const start = (more: Partial<ServerLimits> = {}, given: Given = {}) =>
     startServer(pki, more, { certificate, ...given });
 

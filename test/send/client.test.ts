@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { createServer as createTcpServer, type Socket } from 'node:net';
 import { createServer as createTlsServer, type TlsOptions } from 'node:tls';
 import { promisify } from 'node:util';
-import { afterEach, before, beforeEach, describe, it } from 'node:test';
+import { afterEach, beforeEach, describe, it } from 'node:test';
 import { startFakeGateway, type FakeGateway, type NextAnswer } from '../../lib/send/fake-gateway.ts';
 import { createClient, sendEvents } from '../../lib/send/client.ts';
 import type { EventInput, JournalOptions, Retry, SendEventsOptions, SendResult } from '../../lib/send/client.ts';
@@ -17,13 +17,9 @@ import { atEnd, eventually, temporaryFolder } from '../support/scope.ts';
 import { listening } from './server.ts';
 
 let gateway: FakeGateway;
-let pki: Pki;
-let identity: Pick<SendEventsOptions, 'cert' | 'key' | 'ca'>;
-before(async () => {
-  pki = await Pki.create();
-  const { cert, key } = await pki.producer('client');
-  identity = { cert, key, ca: pki.authority.certificate };
-});
+const pki = await Pki.create();
+const { cert, key } = await pki.producer('client');
+const identity = { cert, key, ca: pki.authority.certificate };
 beforeEach(async () => {
   gateway = await startFakeGateway();
 });
