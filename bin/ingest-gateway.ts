@@ -110,8 +110,8 @@ function openFilesWarnings({ connectionsMax }: GatewayConfig): readonly string[]
   const files = Number(/^Max open files +(\d+)/m.exec(limits)?.[1] ?? Number.POSITIVE_INFINITY);
   if (connectionsMax + FILES_BESIDE <= files) return [];
   return [
-    `INGEST_CONNECTIONS_MAX=${connectionsMax}: this process may open only ${files} files, and further connections are ` +
-      'reset; raise the limit (ulimit -n, LimitNOFILE), or lower this key',
+    `INGEST_CONNECTIONS_MAX=${connectionsMax}: this process may open only ${files} files, and further connections ` +
+      'are reset; raise the limit (ulimit -n, LimitNOFILE), or lower this key',
   ];
 }
 

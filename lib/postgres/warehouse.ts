@@ -94,8 +94,8 @@ async function prepare(pool: pg.Pool, options: PostgresWarehouseOptions): Promis
 }
 
 /**
- * Rejects if a table or the primary key of events is missing, or if a table is locked or may not be read. Ends a session that
- * is read-only: it stays so after the default of the database has changed back.
+ * Rejects if a table or the primary key of events is missing, or if a table is locked or may not be read. Ends a
+ * session that is read-only: it stays so after the default of the database has changed back.
  */
 const probe = (pool: pg.Pool, readOnly: boolean): Promise<void> =>
   inSession(pool, async (client) => {

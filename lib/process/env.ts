@@ -1,6 +1,6 @@
 // Parses the environment into a program's typed settings. Reading them never throws. All problems are collected in one
 // report, each with the key, the value (secrets masked) and the expectation, so that an operator can correct all of
-// them at once.
+// them together.
 import type { LogLevel } from './log.ts';
 import { isOddFile, readOperatorFileOnce, textOf } from './operator-file.ts';
 import type { PlainSetting, Program, UriSetting } from './setting.ts';

@@ -65,7 +65,7 @@ export class Position {
     };
   }
 
-  /** Returns the error if the file cannot be written, for example in a read-only folder. A complete run needs no file. */
+  /** Returns the error if the file cannot be written, as in a read-only folder. A complete run needs no file. */
   write(): unknown {
     this.#writtenMs = this.#clock.ms();
     if (this.#last === undefined) return undefined;

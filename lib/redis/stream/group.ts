@@ -22,7 +22,7 @@ export async function ensureGroup(server: Server, stream: string): Promise<boole
   return group === undefined || group.get('last-delivered-id') === '0-0';
 }
 
-/** Logs the events of a server that another form of INGEST_QUEUE_URI names, because nobody may notice that they wait. */
+/** Logs events of the server that land only with another form of INGEST_QUEUE_URI, because they may wait unnoticed. */
 export async function warnOfOthers(server: Server, stream: string, log: Log): Promise<void> {
   const others = stream === STREAM ? TWO_STREAMS : TWO_STREAMS.includes(stream) ? [STREAM] : [];
   for (const other of others) {
