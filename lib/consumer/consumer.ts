@@ -12,13 +12,12 @@ import type { ClockAndRandom } from '../process/clock.ts';
 import { throttled, type Throttled } from '../process/log.ts';
 import { messageOf } from '../process/message-of.ts';
 import { Intake, READS_AT_ONCE, readEntriesMax } from './intake.ts';
-import { Landing, LANDINGS_AT_ONCE, QueueStepFailed, type LandingSlots, type Telemetry } from './landing.ts';
+import { CLAIM_IDLE_MS, Landing, LANDINGS_AT_ONCE, QueueStepFailed } from './landing.ts';
+import type { LandingSlots, Telemetry } from './landing.ts';
 import { classify, isRejection, rejected, type Entered, type EnteredEvent } from './quarantine.ts';
 import type { WatchedSchemas } from './schemas.ts';
 import { troubleOf } from './watch.ts';
 
-/** Must be longer than a batch takes to land. */
-const CLAIM_IDLE_MS = 10_000;
 /** In a backlog, a batch has up to this many times `batchMax` entries. */
 const BATCHES_AT_ONCE = 8;
 /**
@@ -173,11 +172,15 @@ export class Consumer {
 
   /** Resolves with true if the read returned entries. */
   async #read(max: number): Promise<boolean> {
-    const { reader, schemas } = this.#options;
+    const { reader, schemas, clock } = this.#options;
     const waitMs = this.#intake.backlog ? 0 : READ_WAIT_MS;
-    const read = () => reader.read(this.#intake.readMax(max), CLAIM_IDLE_MS, waitMs);
+    let readMs = 0;
+    const read = () => {
+      readMs = clock.ms();
+      return reader.read(this.#intake.readMax(max), CLAIM_IDLE_MS, waitMs);
+    };
     const deliveries = (await this.#step('queue', read)) ?? [];
-    const entered = classify(deliveries);
+    const entered = classify(deliveries, readMs);
     if (schemas === undefined) this.#intake.add(entered, max);
     else this.#check(entered, max, schemas);
     return deliveries.length > 0;

@@ -22,6 +22,8 @@ import type { Entered, EnteredEvent, Rejection } from './quarantine.ts';
  */
 const WEIGHT_MAX = 16 << 20;
 const WEIGHT_FIRST = 1 << 20;
+/** Another replica claims an entry that has not been acknowledged for this long, longer than a batch takes to land. */
+export const CLAIM_IDLE_MS = 10_000;
 /** A batch that lands right after its read needs no command to find erased events. `erase` waits for its entries. */
 const ERASED_AGE_MS = 20;
 /** Weight of a row without its body. */
@@ -102,18 +104,21 @@ export class Landing {
       if (invalid.length > 0) rejections.push(...(await this.#notLanded(invalid)));
       const startMs = this.#options.clock.epochMs();
       const refused = rejections.length === 0 ? [] : await this.#quarantine(rejections);
-      const kept = new Set(refused.map(quarantineName));
-      const rows: string[] = [];
+      // A consumer with other schemas may have landed an event meanwhile, or quarantined one that was claimed from here.
+      const quarantined = await this.#notLanded(refused);
+      const kept = new Set(quarantined.map(quarantineName));
+      const claimedMs = this.#options.clock.ms() - CLAIM_IDLE_MS;
+      const rows = refused.map(quarantineName);
       for (const one of some) {
         // An earlier try may have put an erased event in quarantine, with its body.
-        const row = isErasedNow(one) ? quarantineName(one) : one.replayOf;
+        const row = isErasedNow(one) || one.readMs <= claimedMs ? quarantineName(one) : one.replayOf;
         if (row !== undefined) rows.push(row);
       }
       const released = rows.filter((row) => !kept.has(row));
       // If the process crashes before this, the entry of a row is read again, and its row is removed then.
       if (released.length > 0) await this.#options.warehouse.release(released);
       // No retry can follow from here on, so each entry is reported once.
-      this.#tellQuarantined(refused, startMs);
+      this.#tellQuarantined(quarantined, startMs);
       if (end < entries.length) this.#weightMax = Math.min(WEIGHT_MAX, 2 * this.#weightMax);
       return { done: some, left: entries.slice(end) };
     } catch (cause) {

@@ -18,8 +18,9 @@ export const QUARANTINE_REASONS = [
 ] as const;
 export type QuarantineReason = (typeof QUARANTINE_REASONS)[number];
 
-/** The position of an entry (see Delivery), and its `tracestate`. */
-type Place = Pick<Delivery, 'source' | 'entry' | 'replayOf' | 'servers'> & Partial<Pick<TraceContext, 'tracestate'>>;
+/** The position of an entry (see Delivery), its `tracestate`, and when its read began, by the monotonic clock. */
+type Place = Pick<Delivery, 'source' | 'entry' | 'replayOf' | 'servers'> &
+  Partial<Pick<TraceContext, 'tracestate'>> & { readonly readMs: number };
 
 export type EnteredEvent = LandingEvent & Place;
 
@@ -40,20 +41,21 @@ export const withoutBody = <T extends Entered>(one: T): T => {
 };
 
 /** Checks each delivery as the gateway does. */
-export const classify = (deliveries: readonly Delivery[]): Entered[] => deliveries.map(judged);
+export const classify = (deliveries: readonly Delivery[], readMs: number): Entered[] =>
+  deliveries.map((delivery) => judged(delivery, readMs));
 
-function judged(delivery: Delivery): Entered {
+function judged(delivery: Delivery, readMs: number): Entered {
   const { producer, body, notes } = delivery;
-  if (body === undefined) return rejection(delivery, 'invalid_entry', 'the entry has no body');
-  if (producer === undefined) return rejection(delivery, 'invalid_entry', 'the entry names no producer');
+  if (body === undefined) return rejection(delivery, readMs, 'invalid_entry', 'the entry has no body');
+  if (producer === undefined) return rejection(delivery, readMs, 'invalid_entry', 'the entry names no producer');
   if (notes.id !== undefined && !isEventId(notes.id))
-    return rejection(delivery, 'invalid_entry', 'the entry names an invalid id');
+    return rejection(delivery, readMs, 'invalid_entry', 'the entry names an invalid id');
   const found = parseEvent(body);
   if (!found.valid) {
     const details = found.errors.filter(({ path }) => path !== '').map(({ path, message }) => `${path} ${message}`);
-    return rejection(delivery, 'invalid_event', details.length > 1 ? details.join('; ') : found.detail);
+    return rejection(delivery, readMs, 'invalid_event', details.length > 1 ? details.join('; ') : found.detail);
   }
-  return { ...placeOf(delivery), id: notes.id ?? found.id, type: found.type, producer, body };
+  return { ...placeOf(delivery, readMs), id: notes.id ?? found.id, type: found.type, producer, body };
 }
 
 export function rejected(event: EnteredEvent, code: QuarantineReason, words: string): Rejection {
@@ -61,15 +63,19 @@ export function rejected(event: EnteredEvent, code: QuarantineReason, words: str
   return { ...rest, code, reason: `${code}: ${words}` };
 }
 
-function rejection(delivery: Delivery, code: QuarantineReason, words: string): Rejection {
+function rejection(delivery: Delivery, readMs: number, code: QuarantineReason, words: string): Rejection {
   const { producer = '', body = Buffer.alloc(0), notes } = delivery;
   // With the id in an invalid body, the producer can look up the event.
   const id = [notes.id, namesIn(body).id].find(isEventId);
-  const rest = { ...placeOf(delivery), producer, body, code, reason: `${code}: ${words}` };
+  const rest = { ...placeOf(delivery, readMs), producer, body, code, reason: `${code}: ${words}` };
   return id === undefined ? rest : { ...rest, id };
 }
 
-const placeOf = ({ producer: _, body: _body, notes, ...place }: Delivery) => ({ ...place, ...traceOf(notes) });
+const placeOf = ({ producer: _, body: _body, notes, ...place }: Delivery, readMs: number) => ({
+  ...place,
+  readMs,
+  ...traceOf(notes),
+});
 
 /** Other programs can write to the queue, so an invalid trace context is dropped. */
 const traceOf = ({ traceparent, tracestate }: EventNotes): Partial<TraceContext> =>

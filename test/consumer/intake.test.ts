@@ -8,7 +8,7 @@ const MIB = 1 << 20;
 
 function entries(count: number, bodyBytes: number, first = 0): Entered[] {
   const about = { source: 'q/s', id: 'i', type: 't', producer: 'shop', acceptedAtMs: 0, body: Buffer.alloc(bodyBytes) };
-  return Array.from({ length: count }, (_, at) => ({ ...about, entry: `${first + at}-0` }));
+  return Array.from({ length: count }, (_, at) => ({ ...about, readMs: 0, entry: `${first + at}-0` }));
 }
 
 async function settles(promise: Promise<unknown>): Promise<boolean> {

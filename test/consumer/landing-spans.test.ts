@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { landingSpans, type LandingSpans } from '../../lib/consumer/landing-spans.ts';
-import { rejected, classify, type EnteredEvent } from '../../lib/consumer/quarantine.ts';
+import { rejected, classify as classified, type Entered, type EnteredEvent } from '../../lib/consumer/quarantine.ts';
 import type { Delivery, EventNotes } from '../../lib/ingest/queue.ts';
 import type { FinishedSpan, Tracing } from '../../lib/telemetry/tracing.ts';
 
@@ -30,6 +30,8 @@ const delivery = (id: string, notes: EventNotes, body = `{"id":"${id}","type":"t
   notes,
   acceptedAtMs: 1,
 });
+
+const classify = (some: readonly Delivery[]): Entered[] => classified(some, 0);
 
 describe('the span of an event', () => {
   it('that landed is in the trace of its producer and covers the transaction', () => {

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it, type TestContext } from 'node:test';
-import { Landing } from '../../lib/consumer/landing.ts';
+import { CLAIM_IDLE_MS, Landing } from '../../lib/consumer/landing.ts';
 import { consumerMetrics } from '../../lib/consumer/metrics.ts';
-import { classify, isRejection, rejected, type Entered } from '../../lib/consumer/quarantine.ts';
+import { classify as classified, isRejection, rejected, type Entered } from '../../lib/consumer/quarantine.ts';
 import type { Delivery } from '../../lib/ingest/queue.ts';
 import { BatchTooSlow, type LandedBefore, type LandingEvent, type Warehouse } from '../../lib/ingest/warehouse.ts';
 import { createLog } from '../../lib/process/log.ts';
@@ -90,6 +90,8 @@ async function start(
 
 const bytesOf = (batch: readonly LandingEvent[]): number => batch.reduce((sum, { body }) => sum + body.length, 0);
 
+const classify = (some: readonly Delivery[], agoMs = 0): Entered[] => classified(some, SYSTEM.clock.ms() - agoMs);
+
 /** Entries whose events a schema refuses. */
 const refused = (deliveries: readonly Delivery[]): Entered[] =>
   classify(deliveries).map((one) => (isRejection(one) ? one : rejected(one, 'schema', 'refused')));
@@ -147,6 +149,19 @@ describe('landing', () => {
     assert.deepEqual(await store.quarantine(), []);
     assert.deepEqual(await landAll(refused([delivery(2, 0), delivery(1, 5, { entry: '2-2' })])), ['1-2', '2-2']);
     assert.equal((await store.quarantine()).length, 2, 'one that never landed, and one of another body');
+  });
+
+  it('ends in one row if only one of two consumers has a schema that refuses an event, and one was frozen', async (t) => {
+    const { store, landAll, warehouse } = await start(t);
+    await landAll(refused([delivery(1, 0)]));
+    await landAll(classify([delivery(1, 0)], CLAIM_IDLE_MS));
+    const quarantine = warehouse.quarantine.bind(warehouse);
+    warehouse.quarantine = async (rows) => {
+      await quarantine(rows);
+      await landAll(classify([delivery(2, 0)]));
+    };
+    await landAll(refused([delivery(2, 0)]));
+    assert.deepEqual([await store.count(), await store.quarantine()], [2, []]);
   });
 
   it('halves the next transaction if the warehouse cannot report which events have landed', async (t) => {

@@ -14,10 +14,7 @@ const events = webhookEvents();
 
 const ndjson = (bodies: readonly { readonly body: string }[]): string => bodies.map(({ body }) => `${body}\n`).join('');
 
-let redis: TestRedis;
-before(async () => {
-  redis = await TestRedis.start(['--appendonly', 'no']);
-});
+const redis = await TestRedis.start(['--appendonly', 'no']);
 
 function describeLanding(name: string, database: number, openStore: () => Promise<WarehouseStore>): void {
   describe(`every GitHub webhook on its way into ${name}`, () => {

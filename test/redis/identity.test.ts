@@ -1,15 +1,12 @@
 import assert from 'node:assert/strict';
-import { before, describe, it } from 'node:test';
+import { describe, it } from 'node:test';
 import type { Server } from '../../lib/redis/wire/values.ts';
 import { queueIdentity } from '../../lib/redis/stream/identity.ts';
 import { connectedTo } from '../support/partition.ts';
 import { TestRedis } from '../support/redis.ts';
 import { SYSTEM } from '../support/system.ts';
 
-let redis: TestRedis;
-before(async () => {
-  redis = await TestRedis.start();
-});
+const redis = await TestRedis.start();
 
 const connected = (): Promise<Server> => connectedTo(redis.uri);
 

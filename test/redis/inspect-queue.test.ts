@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { before, beforeEach, describe, it } from 'node:test';
+import { beforeEach, describe, it } from 'node:test';
 import { EXIT, StartFailure } from '../../lib/process/program.ts';
 import type { Server } from '../../lib/redis/wire/values.ts';
 import { inspectGatewayQueue, type StreamsOptions } from '../../lib/redis/accept/open-queue.ts';
@@ -14,10 +14,7 @@ import { eventually } from '../support/scope.ts';
 import { SYSTEM } from '../support/system.ts';
 import { VirtualClock } from '../support/virtual-clock.ts';
 
-let redis: TestRedis;
-before(async () => {
-  redis = await TestRedis.start(['--appendonly', 'no']);
-});
+const redis = await TestRedis.start(['--appendonly', 'no']);
 beforeEach(async () => {
   await redis.command('FLUSHALL');
 });

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
-import { before, beforeEach, describe, it } from 'node:test';
+import { beforeEach, describe, it } from 'node:test';
 import { memberName } from '../../lib/redis/read/stream-reader.ts';
 import { GROUP, STREAM } from '../../lib/redis/stream/layout.ts';
-import type { Server } from '../../lib/redis/wire/values.ts';
 import { Script } from '../../lib/redis/wire/script.ts';
 import { connectedTo } from '../support/partition.ts';
 import { TestRedis } from '../support/redis.ts';
@@ -12,12 +11,8 @@ import { SYSTEM } from '../support/system.ts';
 const REPLICAS = `{${STREAM}}:replicas`;
 const LEASE_MS = 3_600_000;
 
-let redis: TestRedis;
-let server: Server;
-before(async () => {
-  redis = await TestRedis.start(['--appendonly', 'no']);
-  server = await connectedTo(redis.uri);
-});
+const redis = await TestRedis.start(['--appendonly', 'no']);
+const server = await connectedTo(redis.uri);
 beforeEach(async () => {
   await redis.command('FLUSHALL');
   await redis.command('XGROUP', 'CREATE', STREAM, GROUP, '0', 'MKSTREAM');

@@ -1,6 +1,6 @@
 // Checks the table of reads in openapi/rules.md.
 import assert from 'node:assert/strict';
-import { before, beforeEach, describe, it, type TestContext } from 'node:test';
+import { beforeEach, describe, it, type TestContext } from 'node:test';
 import type { QueuedCopy } from '../../lib/ingest/queue-admin.ts';
 import type { StreamQueue } from '../../lib/redis/accept/stream-queue.ts';
 import { GROUP, STREAM } from '../../lib/redis/stream/layout.ts';
@@ -14,10 +14,7 @@ import { SYSTEM } from '../support/system.ts';
 const HOUR_MS = 3_600_000;
 const LONG = 'a'.repeat(100_000);
 
-let redis: TestRedis;
-before(async () => {
-  redis = await TestRedis.start(['--appendonly', 'no']);
-});
+const redis = await TestRedis.start(['--appendonly', 'no']);
 beforeEach(async () => {
   await redis.command('FLUSHALL');
 });

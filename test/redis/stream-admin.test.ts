@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { before, beforeEach, describe, it, type TestContext } from 'node:test';
+import { beforeEach, describe, it, type TestContext } from 'node:test';
 import { erasedBody } from '../../lib/ingest/erased.ts';
 import type { QueuedCopy } from '../../lib/ingest/queue-admin.ts';
 import type { StreamAdmin } from '../../lib/redis/admin/stream-admin.ts';
@@ -15,10 +15,7 @@ import { SYSTEM } from '../support/system.ts';
 const SECRET = 'secret';
 const body = (id: string): string => JSON.stringify({ id, type: 't', text: SECRET });
 
-let server: TestRedis;
-before(async () => {
-  server = await TestRedis.start(['--appendonly', 'no']);
-});
+const server = await TestRedis.start(['--appendonly', 'no']);
 beforeEach(() => server.command('FLUSHALL'));
 
 async function openAccepting(

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
-import { before, describe, it } from 'node:test';
+import { describe, it } from 'node:test';
 import type { EventNotes } from '../../lib/ingest/queue.ts';
 import { IdIndex } from '../../lib/redis/stream/id-index.ts';
 import { GROUP } from '../../lib/redis/stream/layout.ts';
@@ -12,10 +12,7 @@ import { TestRedis } from '../support/redis.ts';
 import { eventually } from '../support/scope.ts';
 import { VirtualClock } from '../support/virtual-clock.ts';
 
-let redis: TestRedis;
-before(async () => {
-  redis = await TestRedis.start();
-});
+const redis = await TestRedis.start();
 
 queueContract('a Redis Stream', async () => {
   const own = await TestRedis.start();

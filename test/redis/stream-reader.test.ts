@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { before, describe, it, type TestContext } from 'node:test';
+import { describe, it, type TestContext } from 'node:test';
 import type { Delivery } from '../../lib/ingest/queue.ts';
 import { memberName, StreamReader } from '../../lib/redis/read/stream-reader.ts';
 import { GROUP, STREAM } from '../../lib/redis/stream/layout.ts';
@@ -11,10 +11,7 @@ import { freePort, TestRedis } from '../support/redis.ts';
 import { eventually } from '../support/scope.ts';
 import { SYSTEM } from '../support/system.ts';
 
-let server: TestRedis;
-before(async () => {
-  server = await TestRedis.start(['--appendonly', 'no']);
-});
+const server = await TestRedis.start(['--appendonly', 'no']);
 
 const readerOf = (part: QueuePartition): StreamReader =>
   new StreamReader({ ...SYSTEM, part, name: memberName(SYSTEM.random), log: QUIET_LOG });

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { before, describe, it } from 'node:test';
+import { describe, it } from 'node:test';
 import { RETENTION_MS, type QueueReport } from '../../lib/ingest/queue.ts';
 import type { Clock } from '../../lib/process/clock.ts';
 import { createLog } from '../../lib/process/log.ts';
@@ -12,10 +12,7 @@ import { SYSTEM } from '../support/system.ts';
 
 const HOUR_MS = 3_600_000;
 
-let redis: TestRedis;
-before(async () => {
-  redis = await TestRedis.start();
-});
+const redis = await TestRedis.start();
 
 async function trimmerOf(
   stream: string,
