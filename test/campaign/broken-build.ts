@@ -27,7 +27,7 @@ export const CHANGES = {
     'const now = batch;',
     'const now = batch; await reader.acknowledge(now).catch(() => 0);',
   ],
-  'never claims': ['lib/consumer/consumer.ts', 'CLAIM_IDLE_MS = 10_000', 'CLAIM_IDLE_MS = 3_600_000'],
+  'never claims': ['lib/consumer/landing.ts', 'CLAIM_IDLE_MS = 10_000', 'CLAIM_IDLE_MS = 3_600_000'],
   'answers 202 before Redis did': [
     'lib/redis/accept/stream-queue.ts',
     'this.#pending = call;',
