@@ -104,7 +104,7 @@ export class Landing {
       if (invalid.length > 0) rejections.push(...(await this.#notLanded(invalid)));
       const startMs = this.#options.clock.epochMs();
       const refused = rejections.length === 0 ? [] : await this.#quarantine(rejections);
-      // A consumer with other schemas may have landed an event meanwhile, or quarantined one that was claimed from here.
+      // A consumer with other schemas may have landed an event meanwhile, or quarantined one that it claimed from here.
       const quarantined = await this.#notLanded(refused);
       const kept = new Set(quarantined.map(quarantineName));
       const claimedMs = this.#options.clock.ms() - CLAIM_IDLE_MS;
