@@ -1,5 +1,5 @@
-// The PostgreSQL warehouse of ingest-admin: two sessions, because commands run two queries at the same time and the
-// wait for a session is short, on tables that the consumer has created.
+// The PostgreSQL warehouse of ingest-admin, on tables that the consumer has created. It has two sessions, because
+// commands run two queries at the same time, and the time limit for getting a session is short.
 import type pg from 'pg';
 import { PRUNED_TABLES, type PruneCursor, type Pruned, type Pruning } from '../ingest/warehouse.ts';
 import { WarehouseFailed, type WarehouseAdmin } from '../ingest/warehouse-admin.ts';

@@ -6,8 +6,8 @@
 // A `settled` line is written without fsync. If the line is lost, the event is sent once more and is a duplicate.
 //
 // Simultaneous puts share one fsync. When the file has doubled and grown by REWRITE_BYTES, it is rewritten without
-// settled events. Only one process at a time uses the file (lease.ts). If another process takes the lease of a frozen
-// process, `put` rejects in the frozen one.
+// settled events. Only one process at a time uses the file (lease.ts). If another process acquires the lease of a
+// frozen process, `put` rejects in the frozen one.
 import { createReadStream } from 'node:fs';
 import { open, realpath, rename, rm, stat, type FileHandle } from 'node:fs/promises';
 import { dirname } from 'node:path';
@@ -146,7 +146,7 @@ export class Journal {
     // A rewrite copies all unsettled events, so it waits until the file has doubled.
     if (this.#grownBytes < REWRITE_BYTES || this.#grownBytes < (await this.#file.stat()).size / 2) return;
     this.#grownBytes = 0;
-    // The lines are on the disk, even if there is no space for a copy.
+    // The lines are on the disk, so a rewrite that fails loses nothing, for example on a full disk.
     await this.#rewrite().catch(() => undefined);
   }
 
