@@ -20,6 +20,7 @@ const DOCUMENTS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     deploy: 'deploy',
     'bin/development-certificates': 'bin/development-certificates',
     'bin/ensure-command': 'bin/ensure-command',
+    'bin/install-debian-packages': 'bin/install-debian-packages',
   },
   'ingest-client': { 'lib/send/README.md': 'README.md' },
   toollint: {

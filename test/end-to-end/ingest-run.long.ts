@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
+import { execFile, execFileSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { once } from 'node:events';
 import { connect, createServer, type AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
+import { promisify } from 'node:util';
 import { GATEWAY, PATIENT, TestClient, TestProcess } from '../support/gateway.ts';
 import { Program } from '../support/program.ts';
 import { freePort, TestRedis } from '../support/redis.ts';
@@ -143,6 +144,19 @@ describe('ingest-run', () => {
     assert.deepEqual(await run.exited(), { code: 2, signal: null }, run.output);
     assert.match(run.output, /INGEST_GATEWAY_ADDR="nowhere"/);
     assert.match(run.output, /ingest-gateway ended \(2\); ending the rest/);
+  });
+});
+
+describe('bin/ensure-command', () => {
+  it('installs while another caller does', async () => {
+    const commands = ['hello', 'figlet', 'toilet'];
+    execFileSync('apt-get', ['remove', '-y', '-qq', '-o', 'DPkg::Lock::Timeout=300', ...commands], { stdio: 'ignore' });
+    const ensure = (command: string) => promisify(execFile)(join(ROOT, 'bin/ensure-command'), [command, command]);
+    const found = await Promise.all(commands.map(ensure));
+    assert.deepEqual(
+      found.map(({ stdout }) => stdout),
+      commands.map((command) => `/usr/bin/${command}\n`),
+    );
   });
 });
 
