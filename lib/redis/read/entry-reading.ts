@@ -1,5 +1,5 @@
-// Reads entries for one member of the consumer group: its own pending entries after a lost reply, then those of dead
-// or frozen members, then new ones.
+// Reads entries for one member of the consumer group: its own pending entries after a lost reply, or if some of them
+// were never received, then those of dead or frozen members, then new ones.
 //
 // Invariant: after a lost reply, this member reads its pending entries again before another member can claim them.
 import { REPLICA_LEASE_MS, type Delivery } from '../../ingest/queue.ts';
@@ -30,11 +30,13 @@ export class EntryReading {
   #claimedMs = Number.NEGATIVE_INFINITY;
   /** The entry at which the next claim starts; '-' means the first. */
   #claimCursor = '-';
+  /** Names of the entries that were delivered and are not acknowledged. */
+  readonly inHand = new Set<string>();
   /** Reads that wait for a reply. */
   outstanding = 0;
   /** When a read found that no event has been erased lately. */
   nothingErasedMs = Number.NEGATIVE_INFINITY;
-  /** The last of this member's own pending entries that was read again. Set only after a lost reply. */
+  /** The last of this member's own pending entries that was read again. */
   #againFrom: string | undefined;
 
   constructor(options: EntryReadingOptions) {
@@ -45,11 +47,6 @@ export class EntryReading {
   /** Needed after a change of servers, because entries in hand cannot be acknowledged on the new server. */
   readAgain(): void {
     this.#againFrom = '0';
-  }
-
-  begin(): void {
-    this.#claimedMs = Number.NEGATIVE_INFINITY;
-    this.#claimCursor = '-';
   }
 
   async read(max: number, idleMs: number, waitMs: number): Promise<readonly Delivery[]> {
@@ -66,11 +63,8 @@ export class EntryReading {
       const claims = this.#claimCursor !== '-' || this.#options.clock.ms() - this.#claimedMs >= CLAIM_INTERVAL_MS;
       if (deliveries.length === 0 && claims) deliveries = await this.#claim(max, idleMs);
       if (deliveries.length === 0) ({ deliveries } = await this.#readGroup(max, waitMs, '>'));
+      for (const { entry } of deliveries) this.inHand.add(entry);
       return servers === 0 ? deliveries : deliveries.map((delivery) => ({ ...delivery, servers }));
-    } catch (cause) {
-      // Entries of the lost reply may be pending for this member.
-      this.#againFrom ??= '0';
-      throw cause;
     } finally {
       this.outstanding -= 1;
     }
@@ -82,7 +76,9 @@ export class EntryReading {
     for (;;) {
       const args = [GROUP, member, idleMs, this.#claimCursor, max, CLAIM_BYTES, REPLICA_LEASE_MS].map(String);
       const reply = await replies.of(this.#claimScript.run(replies.connection.bytes, stream, args));
-      const [cursor, entries] = reply as readonly [Buffer, RedisBytes];
+      const [cursor, entries, own] = reply as readonly [Buffer, RedisBytes, readonly Buffer[]];
+      // A command that was given up can still reach the server, over a network or a proxy that held it back.
+      if (own.some((entry) => !this.inHand.has(entry.toString('latin1')))) this.#againFrom ??= '0';
       const next = cursor.toString('latin1');
       this.#claimCursor = next === '0-0' ? '-' : next;
       const { deliveries } = this.#options.parse(entries);

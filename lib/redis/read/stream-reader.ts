@@ -137,7 +137,6 @@ export class StreamReader implements QueueReader {
   }
 
   async join(): Promise<boolean> {
-    this.#entries.begin();
     // The queue may have been recreated since the connection was established.
     const server: Server = { send: (command) => this.#command(command) };
     await this.#identity.ask(server);
@@ -166,6 +165,7 @@ export class StreamReader implements QueueReader {
       for (const { entry, servers = 0 } of some) if (servers === server) names.push(entry);
       if (names.length < some.length) this.#reconnect();
       if (names.length > 0) done += Number(await this.#command(['XACK', this.#stream, GROUP, ...names], replies));
+      for (const { entry } of some) this.#entries.inHand.delete(entry);
     }
     return done;
   }

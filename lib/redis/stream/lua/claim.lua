@@ -4,7 +4,8 @@
 -- KEYS[1]  the stream
 -- ARGV     the group, this member's name, the idle time in milliseconds, the first entry to check, the maximum number
 --          of entries, the number of bytes after which it stops, and the lease of a replica in milliseconds
--- Reply    the entry at which the next call starts ('0-0' at the end of the list), and the claimed entries
+-- Reply    the entry at which the next call starts ('0-0' at the end of the list), the claimed entries, and the names
+--          of this member's own entries that have been idle as long
 --
 -- A reply exceeds the limit of bytes by at most one body. An entry that was deleted by hand stays on the list until
 -- trim.lua removes it and reports it. XAUTOCLAIM would remove it without a trace.
@@ -31,14 +32,16 @@ local function taken_in_the_future(entry)
   return #redis.call('XPENDING', stream, group, 'IDLE', -1, entry, entry, 1) == 0
 end
 
-local taken, size = {}, 0
+local taken, own, size = {}, {}, 0
 local list = redis.pcall('XPENDING', stream, group, cursor, '+', LOOKED_AT_MAX)
 if list.err then return list end
 for _, pending in ipairs(list) do
   local entry, holder, idle_for = pending[1], pending[2], pending[3]
-  if #taken >= max or size >= bytes then return { entry, taken } end
+  if #taken >= max or size >= bytes then return { entry, taken, own } end
   local stale = idle_for >= idle or idle_for == 0 and not lives(holder) and taken_in_the_future(entry)
-  if holder ~= me and stale then
+  if stale and holder == me then
+    own[#own + 1] = entry
+  elseif stale then
     local found = redis.call('XRANGE', stream, entry, entry)[1]
     if found then
       redis.call('XCLAIM', stream, group, me, 0, entry, 'JUSTID')
@@ -47,5 +50,5 @@ for _, pending in ipairs(list) do
     end
   end
 end
-if #list < LOOKED_AT_MAX then return { '0-0', taken } end
-return { '(' .. list[#list][1], taken }
+if #list < LOOKED_AT_MAX then return { '0-0', taken, own } end
+return { '(' .. list[#list][1], taken, own }
