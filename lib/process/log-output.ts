@@ -11,7 +11,7 @@ const { clock } = SYSTEM;
 const STDOUT = 1;
 const WAITING_BYTES_MAX = 1 << 20;
 const RETRY_MS = 20;
-const EXIT_FLUSH_MS = 1_000;
+const EXIT_FLUSH_MS = 3_000;
 
 /** `lineOf` formats a line, which pino writes as JSON. */
 export function logOutput(lineOf: (json: string) => string) {
