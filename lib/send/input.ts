@@ -26,16 +26,8 @@ export interface Input {
  * is true, the input is a refused file. Events up to `position` are skipped. Errors name the file.
  */
 export function openInput(path: string | undefined, refused: boolean, position?: Position): Input {
-  const name = path ?? 'standard input';
-  const raw = path === undefined ? process.stdin : openFile(path);
-  const source = decompressed(raw, path);
-  return {
-    events: events(source, name, refused, position),
-    close: () => {
-      raw.destroy();
-      source.destroy();
-    },
-  };
+  const source = decompressed(path === undefined ? process.stdin : openFile(path), path);
+  return { events: events(source, path ?? 'standard input', refused, position), close: () => void source.destroy() };
 }
 
 /** Never waits for a pipe in a thread, because the process could not exit until the pipe is written or closed. */

@@ -1,6 +1,7 @@
 // Stores a sender's unsettled events on disk, so that none are lost in a crash.
 //
-// Each line is a JSON object: {"put":1,"body":"…"} ("bodyBase64" if the bytes are not UTF-8), later {"settled":1}.
+// Each line is a JSON object: {"put":1,"body":"…"} ("bodyBase64" if the bytes are not UTF-8), later {"settled":1}. Its
+// last member, "digest", shows damage to the others. Lines of older versions have none.
 //
 // Invariants: `put` resolves after fsync, so an unsettled event is in the file if the process or the machine crashes.
 // A `settled` line is written without fsync. If the line is lost, the event is sent once more and is a duplicate.
@@ -8,22 +9,18 @@
 // Simultaneous puts share one fsync. When the file has doubled and grown by REWRITE_BYTES, it is rewritten without
 // settled events. Only one process at a time uses the file (lease.ts). If another process acquires the lease of a
 // frozen process, `put` rejects in the frozen one.
+import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { open, realpath, rename, rm, stat, type FileHandle } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import type { ClockAndRandom } from '../process/clock.ts';
 import { isAt, Lease } from './lease.ts';
-import { lines, ROW_BYTES_MAX } from './lines.ts';
+import { lines, ROW_BYTES_MAX, type Line } from './lines.ts';
 import { bodyMembers, bytesOf, objectIn, OWNER_ONLY, type BodyMembers } from './stored.ts';
 
 const REWRITE_BYTES = 16 * 1024 * 1024;
 /** The length of the text that a rewrite writes at a time. */
 const WRITE_LENGTH = 1024 * 1024;
-
-export interface Entry {
-  readonly number: number;
-  readonly body: Buffer;
-}
 
 interface Row extends BodyMembers {
   readonly put?: number;
@@ -82,7 +79,7 @@ export class Journal {
   }
 
   /** Yields the unsettled events of earlier processes, in their order. */
-  async *resumed(): AsyncGenerator<Entry> {
+  async *resumed(): AsyncGenerator<{ readonly number: number; readonly body: Buffer }> {
     for await (const row of rows(this.#path)) {
       if (row.put === undefined) continue;
       if (row.put >= this.#first) return;
@@ -95,21 +92,19 @@ export class Journal {
   async put(body: Buffer): Promise<number> {
     const number = this.#next++;
     this.#unsettled.add(number);
-    this.#pending.push(`${JSON.stringify({ put: number, ...bodyMembers(body) } satisfies Row)}\n`);
+    this.#pending.push(lineOf({ put: number, ...bodyMembers(body) }));
     this.#puts = true;
-    try {
-      await this.#written();
-    } catch (cause) {
+    await this.#written().catch((cause: unknown) => {
       this.#unsettled.delete(number);
       throw cause;
-    }
+    });
     return number;
   }
 
   /** Records that the event need not be sent again. */
   settle(number: number): void {
     this.#unsettled.delete(number);
-    this.#pending.push(`${JSON.stringify({ settled: number } satisfies Row)}\n`);
+    this.#pending.push(lineOf({ settled: number }));
     // The next call of `put` or `close` reports a failure.
     void this.#written().catch(() => undefined);
   }
@@ -140,7 +135,12 @@ export class Journal {
     if (text === '') return;
     this.#isDamaged = true;
     await this.#file.appendFile(text);
-    if (puts) await this.#synced();
+    if (puts) {
+      await this.#assertInPlace();
+      await this.#file.datasync();
+      // Another process may have read the file before the sync.
+      if (!(await this.#lease.isHeld())) throw takenOver(this.#path);
+    }
     this.#isDamaged = false;
     this.#grownBytes += Buffer.byteLength(text);
     // A rewrite copies all unsettled events, so it waits until the file has doubled.
@@ -150,19 +150,11 @@ export class Journal {
     await this.#rewrite().catch(() => undefined);
   }
 
-  /** Syncs the file. Rejects if the file was replaced, or if another process may have read the file before the sync. */
-  async #synced(): Promise<void> {
-    await this.#assertInPlace();
-    await this.#file.datasync();
-    if (!(await this.#lease.isHeld())) throw takenOver(this.#path);
-  }
-
   async #rewrite(): Promise<void> {
     await this.#assertInPlace();
     const file = await rewritten(this.#path, this.#lease, this.#unsettled);
     await this.#file.close();
     this.#file = file;
-    this.#grownBytes = 0;
     this.#isDamaged = false;
   }
 
@@ -181,7 +173,7 @@ async function rewritten(path: string, lease: Lease, unsettled: ReadonlySet<numb
     let text = '';
     for await (const row of rows(path)) {
       if (row.put === undefined || !unsettled.has(row.put)) continue;
-      text += `${JSON.stringify(row)}\n`;
+      text += lineOf(row);
       if (text.length < WRITE_LENGTH) continue;
       await file.appendFile(text);
       text = '';
@@ -203,25 +195,40 @@ async function rewritten(path: string, lease: Lease, unsettled: ReadonlySet<numb
 
 /**
  * Yields the rows of a journal. Ignores a last line that a crash truncated, because its event was not sent yet. Throws
- * for any other line, because the rewrite would destroy a file that is not a journal.
+ * for any other line, because the rewrite would destroy a damaged event, or a file that is not a journal.
  */
 async function* rows(path: string): AsyncGenerator<Row> {
-  const refusal = (number: number): Error => new Error(`${path}: line ${number} is not a line of a journal`);
+  const refusal = (number: number): Error =>
+    new Error(
+      `${path}: line ${number} is not a line of a journal, or is damaged; move it elsewhere to send the others`,
+    );
   let truncated = 0;
-  for await (const { number, bytes } of lines(createReadStream(path) as AsyncIterable<Buffer>, ROW_BYTES_MAX)) {
+  for await (const line of lines(createReadStream(path) as AsyncIterable<Buffer>, ROW_BYTES_MAX)) {
     if (truncated > 0) throw refusal(truncated);
-    const row = rowOf(bytes);
+    const row = rowOf(line.bytes);
     if (row !== undefined) yield row;
-    else if (BEGINNINGS.some((text) => text.startsWith(bytes.toString('latin1', 0, text.length)))) truncated = number;
-    else throw refusal(number);
+    else if (isTruncated(line)) truncated = line.number;
+    else throw refusal(line.number);
   }
 }
 
-/** The beginnings of lines. After a crash of the machine, a file may end with zeros. */
 const BEGINNINGS = ['{"put":', '{"settled":', '\0'];
 
-function rowOf(line: Buffer): Row | undefined {
-  const row: Row | undefined = objectIn(line);
-  const isWhole = Number.isInteger(row?.settled) || typeof (row?.body ?? row?.bodyBase64) === 'string';
-  return isWhole ? row : undefined;
+/** After a crash of the machine, zeros may be in place of bytes. A whole line without a line feed is damaged. */
+function isTruncated({ bytes, isOpen = false }: Line): boolean {
+  const isBegun = BEGINNINGS.some((text) => text.startsWith(bytes.toString('latin1', 0, text.length)));
+  return isBegun && (isOpen ? rowOf(bytes.subarray(0, -1)) === undefined : bytes.includes('\0\0'));
 }
+
+function rowOf(line: Buffer): Row | undefined {
+  const { digest, ...row }: Row & { readonly digest?: unknown } = objectIn(line) ?? {};
+  const isWhole = Number.isInteger(row.settled) || typeof (row.body ?? row.bodyBase64) === 'string';
+  return isWhole && (digest === undefined || digest === digestOf(JSON.stringify(row))) ? row : undefined;
+}
+
+function lineOf(row: Row): string {
+  const text = JSON.stringify(row);
+  return `${text.slice(0, -1)},"digest":"${digestOf(text)}"}\n`;
+}
+
+const digestOf = (text: string): string => createHash('sha256').update(text).digest('base64url').slice(0, 8);

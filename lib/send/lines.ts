@@ -1,10 +1,11 @@
 // Splits a byte stream into lines without changing their bytes. Skips blank lines and a byte order mark at the start.
 // At most one line and one chunk are in memory.
 
-/** `number` starts at 1 and includes blank lines. */
+/** `number` starts at 1 and includes blank lines. `isOpen`: no line feed follows. */
 export interface Line {
   readonly number: number;
   readonly bytes: Buffer;
+  readonly isOpen?: boolean;
 }
 
 const LINE_FEED = 0x0a;
@@ -42,7 +43,7 @@ export async function* lines(chunks: AsyncIterable<Buffer>, bytesMax = EVENT_BYT
     if (begunBytes > bytesMax) throw new Error(`line ${number + 1} is longer than ${bytesMax} bytes`);
   }
   const bytes = unmarked(Buffer.concat(begun));
-  if (!blank(bytes)) yield { number: number + 1, bytes };
+  if (!blank(bytes)) yield { number: number + 1, bytes, isOpen: true };
 }
 
 /** True if the line contains only the white space of JSON (RFC 8259, section 2). */

@@ -3,7 +3,8 @@ import assert from 'node:assert/strict';
 import type { IncomingHttpHeaders } from 'node:http';
 import { before, describe, it } from 'node:test';
 import { gzipSync, zstdCompressSync } from 'node:zlib';
-import { sendEvents, type SendEventsOptions, type SendResult } from '../../lib/send/client.ts';
+import { sendEvents, type SendEventsOptions } from '../../lib/send/client.ts';
+import { everyOf } from '../support/scope.ts';
 
 export interface Ask {
   readonly method?: string;
@@ -49,11 +50,8 @@ export function describeProducerContract(name: string, start: () => Promise<Cont
     let gateway: ContractGateway;
     const post = (body: string | Buffer, headers: Readonly<Record<string, string>> = JSON_HEADERS): Promise<Reply> =>
       gateway.ask({ method: 'POST', path: '/events', body, headers });
-    const send = async (events: readonly { id: string; type: string }[], more: Partial<SendEventsOptions> = {}) => {
-      const results: SendResult<unknown>[] = [];
-      for await (const result of sendEvents(events, { ...gateway.options, ...more })) results.push(result);
-      return results;
-    };
+    const send = (events: readonly { id: string; type: string }[], more: Partial<SendEventsOptions> = {}) =>
+      everyOf(sendEvents(events, { ...gateway.options, ...more }));
 
     before(async () => {
       gateway = await start();

@@ -5,8 +5,8 @@ import * as fs from 'node:fs';
 import { open, type FileHandle } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import { Journal, type Entry } from '../../lib/send/journal.ts';
-import { atEnd, eventually, temporaryFolder } from '../support/scope.ts';
+import { Journal } from '../../lib/send/journal.ts';
+import { atEnd, eventually, everyOf, temporaryFolder } from '../support/scope.ts';
 import { SYSTEM } from '../support/system.ts';
 
 const folder = temporaryFolder();
@@ -42,11 +42,7 @@ async function opened(): Promise<{ readonly path: string; readonly journal: Jour
   return { path, journal: await Journal.open(path, SYSTEM) };
 }
 
-async function resumed(journal: Journal): Promise<Entry[]> {
-  const found: Entry[] = [];
-  for await (const entry of journal.resumed()) found.push(entry);
-  return found;
-}
+const resumed = (journal: Journal) => everyOf(journal.resumed());
 
 async function leftIn(path: string): Promise<string[]> {
   const journal = await Journal.open(path, SYSTEM);
@@ -98,20 +94,29 @@ describe('a journal', () => {
 
   it('ignores a last line that a crash truncated, and refuses a file that is damaged elsewhere', async () => {
     const path = newPath();
-    for (const end of ['{"put":2,"bo', '{"p', '{"settled":', '\0\0']) {
+    for (const end of ['{"put":2,"bo', '{"p', '{"settled":', '\0\0', '{"put":2,"body":"\0\0"}\n']) {
       fs.writeFileSync(path, `{"put":1,"body":"a"}\n${end}`);
       assert.deepEqual(await leftIn(path), ['a'], end);
     }
-    for (const text of ['a note', '{"id":"a","type":"t"}\n']) {
+    const damaged = ['{"put":2,"bo', 'null', '[]', '{"put":3}', '7'].map((line) => `${line}\n{"put":4,"body":"b"}\n`);
+    for (const text of ['a note', '{"id":"a"}\n', '{"put":1,"body":"a}\n', '{"put":1,"body":"a"}*', ...damaged]) {
       fs.writeFileSync(path, text);
       await assert.rejects(Journal.open(path, SYSTEM), /line 1 is not a line of a journal/, text);
       assert.equal(fs.readFileSync(path, 'utf8'), text);
     }
-    for (const line of ['{"put":2,"bo', 'null', '[]', '{"put":3}', '7']) {
-      fs.writeFileSync(path, `{"put":1,"body":"a"}\n${line}\n{"put":4,"body":"b"}\n`);
-      await assert.rejects(Journal.open(path, SYSTEM), /line 2 is not a line of a journal/, line);
-    }
     assert.equal(fs.existsSync(`${path}.lock`), false);
+  });
+
+  it('loses and changes no event if a bit of it changes', async () => {
+    const { path, journal } = await opened();
+    journal.settle(await journal.put(Buffer.from('a')));
+    await journal.put(Buffer.from('b'));
+    await journal.close();
+    const bytes = fs.readFileSync(path);
+    for (const [at, byte] of bytes.entries()) {
+      fs.writeFileSync(path, bytes.with(at, byte ^ (1 << (at % 8))));
+      assert.deepEqual(await leftIn(path).catch(({ message }: Error) => [message.includes('damaged') && 'b']), ['b']);
+    }
   });
 
   it('is open in one process at a time, without process ids, and free after the holder has ended', async () => {
@@ -198,9 +203,9 @@ describe('a journal', () => {
   it('contains an event and soon its mark, and rejects put after its file was replaced or after it was closed', async () => {
     const { path, journal } = await opened();
     const number = await journal.put(Buffer.from('a'));
-    assert.equal(fs.readFileSync(path, 'utf8'), '{"put":1,"body":"a"}\n');
+    assert.match(fs.readFileSync(path, 'utf8'), /^\{"put":1,"body":"a","digest":"[\w-]{8}"\}\n$/);
     journal.settle(number);
-    await eventually('the mark is written', () => fs.readFileSync(path, 'utf8').endsWith('{"settled":1}\n'));
+    await eventually('the mark is written', () => /"settled":1,"digest":".*"\}\n$/.test(fs.readFileSync(path, 'utf8')));
     fs.renameSync(path, `${path}.moved`);
     fs.writeFileSync(path, '');
     await assert.rejects(journal.put(Buffer.from('b')), /was removed or replaced/);
@@ -212,7 +217,7 @@ describe('a journal', () => {
     const path = newPath();
     fs.writeFileSync(path, '{"put":1,"body":"a"}\n{"put":2,"body":"b"}\n{"settled":1}\n', { mode: 0o644 });
     const journal = await Journal.open(path, SYSTEM);
-    assert.equal(fs.readFileSync(path, 'utf8'), '{"put":2,"body":"b"}\n');
+    assert.match(fs.readFileSync(path, 'utf8'), /^\{"put":2,"body":"b","digest":".*"\}\n$/);
     for (const file of [path, `${path}.lock`]) assert.equal(fs.statSync(file).mode & 0o777, 0o600, file);
     await journal.close();
   });

@@ -1,20 +1,15 @@
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { Readable } from 'node:stream';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { openInput } from '../../lib/send/input.ts';
-import { lines, type Line } from '../../lib/send/lines.ts';
-import { temporaryFolder } from '../support/scope.ts';
+import { lines } from '../../lib/send/lines.ts';
+import { everyOf, temporaryFolder } from '../support/scope.ts';
 
-async function cut(chunks: readonly Buffer[]): Promise<Line[]> {
-  async function* source(): AsyncGenerator<Buffer> {
-    yield* chunks;
-  }
-  const found: Line[] = [];
-  for await (const line of lines(source())) found.push(line);
-  return found;
-}
+const cut = async (chunks: readonly Buffer[]) =>
+  (await everyOf(lines(Readable.from(chunks)))).map(({ number, bytes }) => ({ number, bytes }));
 
 describe('lines', () => {
   it('keeps the bytes and the number of each line, however the input is split, and skips blank lines', async () => {

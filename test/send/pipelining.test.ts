@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { sendEvents, type SendEventsOptions, type SendResult } from '../../lib/send/client.ts';
 import { WITHIN_MS } from '../support/deadline.ts';
+import { everyOf } from '../support/scope.ts';
 import { accepted, problem, serve, writeInPieces, type AnyServer, type Seen } from './server.ts';
 
 type Outcome = SendResult<{ id: string; type: string }>;
@@ -14,9 +15,7 @@ async function send(
 ): Promise<Outcome[]> {
   const events = Array.from({ length: count }, (_, at) => ({ id: `e-${at}`, type: 't', data }));
   const all = { ...server.options, connections: 1, timeoutMs: WITHIN_MS, ...options };
-  const results: Outcome[] = [];
-  for await (const result of sendEvents(events, all)) results.push(result);
-  return results;
+  return everyOf(sendEvents(events, all));
 }
 
 function triesOf(results: readonly Outcome[]): Map<string, number> {

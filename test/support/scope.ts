@@ -90,3 +90,9 @@ export async function eventually<T>(
     await delay(Math.min(200, Math.max(5, waited / 8)));
   }
 }
+
+export async function everyOf<T>(items: AsyncIterable<T>): Promise<T[]> {
+  const found: T[] = [];
+  for await (const item of items) found.push(item);
+  return found;
+}
