@@ -47,8 +47,10 @@ export async function inspectPostgres(uri: string, role: Role): Promise<boolean>
 async function lacking(pool: pg.Pool, role: Role): Promise<readonly string[]> {
   // Only the consumer creates missing tables. A gateway may start before they exist.
   if (role === 'consumer' && (await schemaVersion(pool, STEPS)) === 0) {
-    const asked = `SELECT coalesce(has_schema_privilege(current_schema(), 'CREATE'), false) AS may`;
-    const { rows } = await pool.query<{ may: boolean }>(asked);
+    const asked = `SELECT coalesce(has_schema_privilege(current_schema(), 'CREATE'), false) AS may,
+      current_setting('transaction_read_only') AS read_only`;
+    const { rows } = await pool.query<{ may: boolean; read_only: string }>(asked);
+    if (rows[0]?.read_only === 'on') throw new Error('the warehouse is read-only');
     return rows[0]?.may === true ? [] : ['CREATE on the schema that its tables are made in'];
   }
   const asked = RIGHTS[role].map(

@@ -120,18 +120,12 @@ export async function inSession<T>(pool: pg.Pool, work: (client: pg.PoolClient) 
 /** Rejects if two connections have one session, as PgBouncer's transaction and statement modes do. */
 export async function assertOwnSessions(pool: pg.Pool): Promise<void> {
   if (pool.options.max < 2) return;
-  const clients = [await pool.connect(), await pool.connect()];
-  try {
-    const ids = new Set<number | undefined>();
-    for (const client of clients)
-      ids.add((await client.query<{ id: number }>('SELECT pg_backend_pid() AS id')).rows[0]?.id);
-    if (ids.size < clients.length)
-      throw new Unusable(
-        'a pooler shares sessions among clients, so their time limits and settings do not hold: use its session mode',
-      );
-  } finally {
-    for (const client of clients) client.release();
-  }
+  const idOf = async (client: pg.PoolClient): Promise<number | undefined> =>
+    (await client.query<{ id: number }>('SELECT pg_backend_pid() AS id')).rows[0]?.id;
+  if (await inSession(pool, async (one) => (await inSession(pool, idOf)) === (await idOf(one))))
+    throw new Unusable(
+      'a pooler shares sessions among clients, so their time limits and settings do not hold: use its session mode',
+    );
 }
 
 /** Returns the first two characters of SQLSTATE (PostgreSQL manual, appendix A), if the server answered. */

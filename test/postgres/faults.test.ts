@@ -3,7 +3,7 @@ import { describe, it } from 'node:test';
 import { BatchRefused, BatchTooSlow, type LandingEvent } from '../../lib/ingest/warehouse.ts';
 import { WarehouseFailed } from '../../lib/ingest/warehouse-admin.ts';
 import { inspectPostgres } from '../../lib/postgres/inspect.ts';
-import { event, Postgres } from '../support/postgres-suite.ts';
+import { event, Postgres, withOptions } from '../support/postgres-suite.ts';
 
 const postgres = new Postgres();
 
@@ -89,6 +89,8 @@ describe('a PostgreSQL server with faults', () => {
     const uri = await postgres.server.freshDatabase();
     for (const program of ['consumer', 'gateway'] as const) assert.equal(await inspectPostgres(uri, program), false);
     assert.deepEqual(await postgres.server.query(uri, `SELECT 1 FROM pg_tables WHERE schemaname = 'public'`), []);
+    const readOnly = withOptions(uri, '-c default_transaction_read_only=on');
+    await assert.rejects(inspectPostgres(readOnly, 'consumer'), /the warehouse is read-only/);
     await postgres.prepared(t, { uri });
     assert.equal(await inspectPostgres(uri, 'consumer'), true);
     const rights = 'SELECT ON events, events_quarantine, events_migrations';
@@ -102,5 +104,8 @@ describe('a PostgreSQL server with faults', () => {
     await assert.rejects(inspectPostgres(asReader, 'gateway'), /the role lacks SELECT on events_quarantine$/);
     await postgres.server.query(uri, 'REVOKE USAGE ON SCHEMA public FROM PUBLIC');
     await assert.rejects(inspectPostgres(asReader, 'gateway'), /the role lacks USAGE on the schema/);
+    await postgres.server.query(uri, `ALTER ROLE ${role} LOGIN PASSWORD 'x' CONNECTION LIMIT 1`);
+    const limited = Object.assign(new URL(uri), { username: role, password: 'x' }).href;
+    await assert.rejects(inspectPostgres(limited, 'gateway'), /too many connections for role/);
   });
 });
