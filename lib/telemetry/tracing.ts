@@ -7,7 +7,6 @@
 // Invariant: no event fails or waits because of a span. At most 2,048 spans wait in memory. Further spans are
 // dropped, and so are spans that the receiver refuses.
 import { hostname } from 'node:os';
-import type * as Resources from '@opentelemetry/resources';
 import type { Clock } from '../process/clock.ts';
 import { throttled, type Log } from '../process/log.ts';
 import { BUILD } from '../process/program.ts';
@@ -41,23 +40,19 @@ export interface Tracing {
   close(): Promise<void>;
 }
 
-const PACKAGES = [
-  '@opentelemetry/api',
-  '@opentelemetry/resources',
-  '@opentelemetry/sdk-trace',
-  '@opentelemetry/exporter-trace-otlp-proto',
-] as const;
+const PACKAGES = ['api', 'resources', 'sdk-trace', 'exporter-trace-otlp-proto'].map((name) => `@opentelemetry/${name}`);
 
 const CLOSE_TIMEOUT_MS = 2_000;
 const FAILURE_LOG_INTERVAL_MS = 60_000;
+const REASON_LENGTH_MAX = 300;
 
 export async function startTracing(service: string, log: Log, clock: Clock): Promise<Tracing | undefined> {
   const sdk = await loadSdk(log);
   if (sdk === undefined) return undefined;
   const [api, resources, trace, exporter] = sdk;
   const failures = throttled(clock, FAILURE_LOG_INTERVAL_MS);
-  const failed = (reason: string): void =>
-    failures((heldBack) => log.warn({ reason, heldBack }, 'spans could not be exported'));
+  const failed = (...about: readonly unknown[]): void =>
+    failures((heldBack) => log.warn({ reason: reasonIn(about), heldBack }, 'spans could not be exported'));
   const ignored = (): void => undefined;
   api.diag.setLogger(
     { error: failed, warn: failed, info: ignored, debug: ignored, verbose: ignored },
@@ -65,8 +60,11 @@ export async function startTracing(service: string, log: Log, clock: Clock): Pro
   );
   const ids = new trace.RandomIdGenerator();
   let reservedId: string | undefined;
+  const instance = `${hostname()}-${process.pid}`;
+  const own = { 'service.name': service, 'service.version': BUILD.version, 'service.instance.id': instance };
+  const given = resources.detectResources({ detectors: [resources.envDetector] });
   const provider = new trace.TracerProvider({
-    resource: resourceOf(resources, service),
+    resource: resources.defaultResource().merge(resources.resourceFromAttributes(own)).merge(given),
     idGenerator: {
       generateTraceId: () => ids.generateTraceId(),
       generateSpanId: () => reservedId ?? ids.generateSpanId(),
@@ -123,11 +121,13 @@ function loadSdk(log: Log) {
   });
 }
 
-function resourceOf(resources: typeof Resources, service: string): Resources.Resource {
-  const instance = `${hostname()}-${process.pid}`;
-  const own = { 'service.name': service, 'service.version': BUILD.version, 'service.instance.id': instance };
-  return resources
-    .defaultResource()
-    .merge(resources.resourceFromAttributes(own))
-    .merge(resources.detectResources({ detectors: [resources.envDetector] }));
+/** The SDK passes texts, or an error as JSON with its stack and the receiver's whole answer. */
+function reasonIn(about: readonly unknown[]): string {
+  const text = about.filter((one) => typeof one === 'string').join(': ');
+  try {
+    const { name = '', message = name, code = '' } = JSON.parse(text) as Readonly<Record<string, string>>;
+    return (message.includes(code) ? message : `${message} (${code})`).slice(0, REASON_LENGTH_MAX);
+  } catch {
+    return text.slice(0, REASON_LENGTH_MAX);
+  }
 }
