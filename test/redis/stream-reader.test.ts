@@ -232,10 +232,11 @@ describe('the reader of a Redis Stream', () => {
     const ahead = await TestRedis.startWithClock();
     ahead.setClock(25);
     const entry = await ahead.command('XADD', STREAM, '*', 'producer', 'shop', 'body', '{}');
-    await ahead.command('XGROUP', 'CREATE', STREAM, GROUP, '0');
-    await ahead.command('XREADGROUP', 'GROUP', GROUP, 'dead', 'STREAMS', STREAM, '>');
+    const dead = await openReader(t, ahead.uri);
+    const [read] = await dead.read(1, 60_000, 0);
+    assert.equal(read?.acceptedAtMs, Number.parseInt(String(entry), 10), 'by the clock of the server');
     const [seconds] = (await ahead.command('TIME')) as [string];
-    await ahead.command('ZADD', `{${STREAM}}:replicas`, String(Number(seconds) * 1_000), 'dead');
+    await ahead.command('ZADD', `{${STREAM}}:replicas`, String(Number(seconds) * 1_000), dead.name);
     ahead.setClock(0);
 
     const reader = readerOf(partitionAt(ahead.uri));

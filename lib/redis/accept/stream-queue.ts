@@ -261,13 +261,9 @@ export class StreamQueue implements Queue {
     if (makes) {
       await ensureGroup(server, stream);
       await warnOfOthers(server, stream, this.#options.log);
-      await noteReplicas(server, stream, replicas);
+      // A server that refuses writes keeps its last note.
+      await server.send(['HSET', keyOf(stream, 'looked'), 'required', String(replicas)]).catch(refusedAs(null));
     }
     await this.#durability.check(server);
   }
-}
-
-/** Notes how many replicas a gateway needs. A server that refuses writes keeps its last note. */
-async function noteReplicas(server: Server, stream: string, replicas: number): Promise<void> {
-  await server.send(['HSET', keyOf(stream, 'looked'), 'required', String(replicas)]).catch(refusedAs(null));
 }

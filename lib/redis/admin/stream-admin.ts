@@ -19,7 +19,7 @@ import type { Log } from '../../process/log.ts';
 import { messageOf } from '../../process/message-of.ts';
 import { maskedUri } from '../../process/uri.ts';
 import { RedisConnection } from '../server/connection.ts';
-import { Histories } from '../server/facts.ts';
+import { clockOf, Histories } from '../server/facts.ts';
 import { entriesOf, FIND } from '../stream/entry.ts';
 import { ensureGroup, xinfo } from '../stream/group.ts';
 import type { IdIndex } from '../stream/id-index.ts';
@@ -32,7 +32,7 @@ import { queueIsAway, QueueRefusal } from '../wire/errors.ts';
 import type { Client } from '../wire/redis-client.ts';
 import { Script } from '../wire/script.ts';
 import { fieldsOf, type Argument, type RedisBytes, type RedisValue, type Sender, type Server } from '../wire/values.ts';
-import { clockOf, streamStatus } from './stream-status.ts';
+import { streamStatus } from './stream-status.ts';
 
 const CONNECT_MS = 5_000;
 const ANSWER_TIMEOUT_MS = 10_000;

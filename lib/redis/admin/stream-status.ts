@@ -2,7 +2,7 @@
 import type { ReplicaStatus, ServerStatus, StreamStatus } from '../../ingest/queue-admin.ts';
 import { REPLICA_LEASE_MS, RETENTION_MS } from '../../ingest/queue.ts';
 import { durabilityFaults, replicationFaults } from '../server/durability.ts';
-import { serverInfo, serverName, type ServerInfo } from '../server/facts.ts';
+import { clockOf, serverInfo, serverName, type ServerInfo } from '../server/facts.ts';
 import { xinfo } from '../stream/group.ts';
 import { ACCEPT } from '../stream/entry.ts';
 import { GROUP, keyOf } from '../stream/layout.ts';
@@ -58,12 +58,6 @@ function copiesIn(info: ServerInfo): ServerStatus['copies'] {
     const address = `${fields.get('ip')}:${fields.get('port')}`;
     return { address, state: fields.get('state') ?? '', lagSeconds: Number(fields.get('lag') ?? Number.NaN) };
   });
-}
-
-/** Returns the server's clock in Unix milliseconds. */
-export async function clockOf(server: Server): Promise<number> {
-  const [seconds, microseconds] = (await server.send(['TIME'])) as readonly string[];
-  return Number(seconds) * 1_000 + Math.floor(Number(microseconds) / 1_000);
 }
 
 async function replicasOf(server: Server, stream: string): Promise<readonly ReplicaStatus[]> {

@@ -11,7 +11,7 @@ import type { AcceptedEvent, Delivery, EntryName, QueueReader, QueueReport, Queu
 import type { Clock, Random, Timer } from '../../process/clock.ts';
 import type { Log } from '../../process/log.ts';
 import { RedisConnection } from '../server/connection.ts';
-import { Histories } from '../server/facts.ts';
+import { clockOf, Histories } from '../server/facts.ts';
 import { EntryReading } from './entry-reading.ts';
 import { Replies } from './replies.ts';
 import { entriesOf } from '../stream/entry.ts';
@@ -195,6 +195,7 @@ export class StreamReader implements QueueReader {
   async #inspect(server: Server, connection: object): Promise<void> {
     await assertRights(server, this.#stream, 'consumer');
     await this.#identity.ask(server);
+    this.#trimmer.serverOffsetMs = (await clockOf(server)) - this.#clock.ms();
     if (await this.#histories.meet(server, connection)) this.#entries.readAgain();
     if (connection === this.#control.connection) await warnOfOthers(server, this.#stream, this.#log);
     if ((await ensureGroup(server, this.#stream)) && this.#hasRead) this.#vanished = true;

@@ -21,6 +21,12 @@ export function serverName(info: ServerInfo): string {
   return valkey === undefined ? `Redis ${info.get('redis_version') ?? 'of an unknown version'}` : `Valkey ${valkey}`;
 }
 
+/** Returns the server's clock in Unix milliseconds. */
+export async function clockOf(server: Server): Promise<number> {
+  const [seconds, microseconds] = (await server.send(['TIME'])) as readonly string[];
+  return Number(seconds) * 1_000 + Math.floor(Number(microseconds) / 1_000);
+}
+
 /** True for an error of a replica or of a server that is loading its data. */
 export const isNotMaster = (cause: unknown): cause is RedisError => hasCode(cause, 'READONLY', 'MASTERDOWN', 'LOADING');
 

@@ -38,7 +38,8 @@ export class StreamTrimmer {
   readonly #script = new Script('trim.lua', 'fields.lua', 'accepted-at.lua', 'group-place.lua');
   #timer: Timer | undefined;
   #trimming: Promise<void> | undefined;
-  #serverAheadMs = 0;
+  /** The server's clock minus this process's monotonic clock, which nobody sets. */
+  serverOffsetMs = Number.NEGATIVE_INFINITY;
   /** Why the last call was forbidden. */
   #forbidden: string | undefined;
 
@@ -48,7 +49,8 @@ export class StreamTrimmer {
 
   /** The later one of this process's clock and the server's, in Unix milliseconds. */
   get latestMs(): number {
-    return this.#options.clock.epochMs() + Math.max(0, this.#serverAheadMs);
+    const { clock } = this.#options;
+    return Math.max(clock.epochMs(), clock.ms() + this.serverOffsetMs);
   }
 
   start(): void {
@@ -93,13 +95,13 @@ export class StreamTrimmer {
       return value < 0 ? undefined : value;
     };
     const valueOf = (name: string): number => known(name) ?? 0;
-    // The server read its clock between this process's two readings.
-    this.#serverAheadMs = serverMs - clock.epochMs();
+    this.serverOffsetMs = serverMs - clock.ms();
     onReport?.({
       unlanded: valueOf('unlanded'),
       oldestMs: valueOf('oldest') === 0 ? 0 : Math.max(0, atMs - valueOf('oldest')),
       events: valueOf('length'),
-      clockSkewMs: Math.max(0, askedMs - serverMs, this.#serverAheadMs, valueOf('ahead')),
+      // The server read its clock between this process's two readings.
+      clockSkewMs: Math.max(0, askedMs - serverMs, serverMs - clock.epochMs(), valueOf('ahead')),
       memoryBytes: known('memory'),
       memoryLimitBytes: known('limit'),
       acknowledged: known('acknowledged'),
