@@ -19,7 +19,7 @@ import { lines, ROW_BYTES_MAX, type Line } from './lines.ts';
 import { bodyMembers, bytesOf, objectIn, OWNER_ONLY, type BodyMembers } from './stored.ts';
 
 const REWRITE_BYTES = 16 * 1024 * 1024;
-/** The length of the text that a rewrite writes at a time. */
+/** The length of the text that is written at a time. All lines may be longer than V8's strings. */
 const WRITE_LENGTH = 1024 * 1024;
 
 interface Row extends BodyMembers {
@@ -130,11 +130,15 @@ export class Journal {
   async #write(): Promise<void> {
     const [pending, puts] = [this.#pending, this.#puts];
     [this.#pending, this.#puts] = [[], false];
-    const text = pending.join('');
     if (this.#isDamaged) await this.#rewrite();
-    if (text === '') return;
+    if (pending.length === 0) return;
     this.#isDamaged = true;
-    await this.#file.appendFile(text);
+    for (let at = 0; at < pending.length;) {
+      let text = '';
+      while (text.length < WRITE_LENGTH && at < pending.length) text += pending[at++] ?? '';
+      await this.#file.appendFile(text);
+      this.#grownBytes += Buffer.byteLength(text);
+    }
     if (puts) {
       await this.#assertInPlace();
       await this.#file.datasync();
@@ -142,7 +146,6 @@ export class Journal {
       if (!(await this.#lease.isHeld())) throw takenOver(this.#path);
     }
     this.#isDamaged = false;
-    this.#grownBytes += Buffer.byteLength(text);
     // A rewrite copies all unsettled events, so it waits until the file has doubled.
     if (this.#grownBytes < REWRITE_BYTES || this.#grownBytes < (await this.#file.stat()).size / 2) return;
     this.#grownBytes = 0;

@@ -16,10 +16,7 @@ const LEASE_MS = 3_000;
 /** Applies to a holder on another machine, because network file systems show its heartbeat late. */
 const REMOTE_LEASE_MS = 10_000;
 
-interface Holder {
-  readonly bootId: string;
-  readonly token: string;
-}
+type Holder = Readonly<Record<'bootId' | 'token', string>>;
 
 export class Lease {
   readonly #path: string;

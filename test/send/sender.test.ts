@@ -7,14 +7,8 @@ import { VirtualClock } from '../support/virtual-clock.ts';
 
 function senderWith(more: Partial<SenderOptions>) {
   const clock = new VirtualClock();
-  const usual = {
-    random: SYSTEM.random,
-    concurrency: 100,
-    triesMax: 11,
-    ratePerS: undefined,
-    onRetry: () => undefined,
-  };
-  const sender = new Sender({ clock, ...usual, ...more });
+  const usual = { concurrency: 100, triesMax: 11, ratePerS: undefined, onRetry: () => undefined };
+  const sender = new Sender({ clock, random: SYSTEM.random, ...usual, ...more });
   const send = (once: () => Try) => sender.send('event', async () => once(), new AbortController().signal);
   return { clock, send };
 }

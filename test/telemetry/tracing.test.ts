@@ -122,9 +122,9 @@ describe('a receiver of spans', () => {
     const { tracing, lines } = await startedFor(receiver.url);
     // A full batch of spans is sent immediately.
     for (let span = 0; span < 512; span += 1) tracing.record(SPAN);
-    const failure = await eventually('it is logged', () => lines.find(({ level }) => level === 'warn'));
-    assert.deepEqual([failure.msg, failure['heldBack']], ['spans could not be exported', 0]);
-    assert.equal(failure['reason'], 'Bad Request (400)');
+    const warning = () => lines.find(({ level }) => level === 'warn');
+    const { msg, heldBack, reason } = await eventually('it is logged', warning);
+    assert.deepEqual([msg, heldBack, reason], ['spans could not be exported', 0, 'Bad Request (400)']);
     await tracing.close();
   });
 
