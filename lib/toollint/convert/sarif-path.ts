@@ -13,6 +13,8 @@ export interface ForeignPath {
   readonly bare: string | undefined;
 }
 
+type Decode = (text: string) => string;
+
 const isAbsoluteUri = (uri: string) => /^(?:[A-Za-z][A-Za-z0-9+.-]*:|[/\\])/u.test(uri);
 const asFolder = (uri: string) => (uri === '' || uri.endsWith('/') ? uri : `${uri}/`);
 
@@ -50,10 +52,10 @@ export function pathsIn({ originalUriBaseIds = {}, artifacts, invocations = [] }
  */
 export function placerFor(roots: readonly string[], paths: Iterable<ForeignPath>) {
   const elsewhere = folderElsewhere(roots[0] ?? '/', paths);
-  return ({ whole, bare }: ForeignPath): string | undefined => {
-    const text = withoutFileScheme(whole);
+  const placeOf = ({ whole, bare }: ForeignPath, decode: Decode): string | undefined => {
+    const text = withoutFileScheme(whole, decode);
     if (!isAbsoluteUri(text)) return inside(text);
-    const own = bare === undefined ? undefined : inside(decoded(bare));
+    const own = bare === undefined ? undefined : inside(decode(bare));
     if (!isAbsolute(text)) return own;
     const absolute = resolve(text);
     for (const root of roots) {
@@ -64,6 +66,13 @@ export function placerFor(roots: readonly string[], paths: Iterable<ForeignPath>
     if (bare !== undefined) return own;
     const isThere = elsewhere !== undefined && absolute.startsWith(elsewhere);
     return isThere ? inside(absolute.slice(elsewhere.length)) : undefined;
+  };
+  const exists = (place: string | undefined) => place !== undefined && mayExist(resolve(roots[0] ?? '/', place));
+  return (path: ForeignPath) => {
+    const place = placeOf(path, decoded);
+    // Many linters write a path without encoding it, and the name of a file may contain '%41'.
+    const literal = !path.whole.includes('%') || exists(place) ? undefined : placeOf(path, (text) => text);
+    return exists(literal) ? literal : place;
   };
 }
 
@@ -82,10 +91,10 @@ function folderElsewhere(root: string, paths: Iterable<ForeignPath>): string | u
 }
 
 /** Returns the decoded path of a file URL or of a relative reference, `/C:/x` for `C:\x`, and another URL as it is. */
-function withoutFileScheme(uri: string): string {
+function withoutFileScheme(uri: string, decode: Decode = decoded): string {
   if (/^[A-Za-z]:[\\/]/u.test(uri)) return `/${uri.replaceAll('\\', '/')}`;
   const path = uri.replace(/^file:(?:\/\/(?:localhost(?=\/))?)?/iu, '');
-  return path === uri && /^[A-Za-z][A-Za-z0-9+.-]*:/u.test(uri) ? uri : decoded(path);
+  return path === uri && /^[A-Za-z][A-Za-z0-9+.-]*:/u.test(uri) ? uri : decode(path);
 }
 
 function decoded(text: string): string {

@@ -189,6 +189,14 @@ describe('the import of SARIF', () => {
     assert.deepEqual(pathsOf('C:\\build\\src\\a.c', 'D:\\none.c'), [undefined, 'src/a.c']);
   });
 
+  it('finds a file whose name contains a percent sign, also if the linter does not encode it', async (t) => {
+    const root = await project(t, { 'x%41/d.c': 'x\n', 'xB/d.c': 'x\n', 'x%42/d.c': 'x\n' });
+    const pathsOf = (uri: string) => imported(sarif([result(at(uri))]), root).findings[0]?.location.path;
+    for (const base of ['', `${root}/`, `file://${root}/`])
+      for (const uri of ['x%41/d.c', 'x%2541/d.c']) assert.equal(pathsOf(base + uri), 'x%41/d.c');
+    assert.equal(pathsOf('x%42/d.c'), 'xB/d.c', 'encoded, if both exist');
+  });
+
   it('counts columns in UTF-16 units', async (t) => {
     const root = await project(t, { 'eslint.config.mjs': null, 'a.c': '😀😀 x\nnext y\n', 'b.c': 'x\r😀 y' });
     track(root);
