@@ -31,7 +31,7 @@ function readRun(run: sarif.Run) {
   const levelOf = levelsOf(invocations, ruleOf);
   const rules = new Map<string, RuleFacts>();
   const messageOf = (result: sarif.Result): ForeignMessage => {
-    const { rule: reference, message, locations = [], fixes, properties } = result;
+    const { rule: reference, message, locations = [], fixes, properties, taxa } = result;
     const id = reference?.id || result.ruleId;
     const { rule, component } = ruleOf({ ...reference, id, index: reference?.index ?? result.ruleIndex });
     const ruleId = result.ruleId || reference?.id || rule?.id || 'unknown';
@@ -48,6 +48,7 @@ function readRun(run: sarif.Run) {
       path: pathOf(artifactLocation),
       snippet: (region.snippet ?? contextRegion?.snippet)?.text,
       suggestion: typeof suggestion === 'string' ? suggestion : undefined,
+      standardIds: standardIdsOf(properties, taxa),
     };
   };
   const results = (run.results ?? []).filter(isFailure);
@@ -169,15 +170,19 @@ function expanded(text: string, values: readonly string[]): string {
   return result + text.slice(end);
 }
 
-function factsOf(rule: sarif.Rule): RuleFacts {
-  const { helpUri, properties, fullDescription, shortDescription, relationships = [] } = rule;
-  const tags = Array.isArray(properties?.tags) ? (properties.tags as unknown[]) : [];
-  const weaknesses = relationships.filter(({ target }) => target?.toolComponent?.name === 'CWE');
-  const names = [...tags, ...weaknesses.flatMap(({ target }) => [target?.id, `CWE-${target?.id}`])];
-  const numbers = new Set(names.map((name) => /(?:^|\/)cwe[-/]0*(\d+)/iu.exec(String(name))?.[1]));
+function factsOf({ helpUri, properties, relationships, ...rule }: sarif.Rule): RuleFacts {
+  const taxa = relationships?.flatMap(({ target }) => target ?? []);
   return {
     docsUrl: helpUri !== undefined && /^https?:\/\//iu.test(helpUri) ? helpUri : undefined,
-    description: fullDescription?.text ?? shortDescription?.text,
-    standardIds: [...numbers].flatMap((number) => (number === undefined ? [] : `CWE-${number}`)),
+    description: rule.fullDescription?.text ?? rule.shortDescription?.text,
+    standardIds: standardIdsOf(properties, taxa),
   };
+}
+
+/** Tools name the weaknesses of a rule or of a result as tags, as a property, or as members of the taxonomy CWE. */
+function standardIdsOf({ tags = [], cwe = [] }: sarif.Properties = {}, taxa: readonly sarif.RuleReference[] = []) {
+  const weaknesses = taxa.filter(({ toolComponent }) => toolComponent?.name?.toUpperCase() === 'CWE');
+  const names = [tags, cwe, weaknesses.flatMap(({ id }) => [id, `CWE-${id}`])].flat();
+  const numbers = new Set(names.map((name) => /(?:^|\/)cwe[-/]0*(\d+)/iu.exec(String(name))?.[1]));
+  return [...numbers].flatMap((number) => (number === undefined ? [] : `CWE-${number}`));
 }

@@ -25,7 +25,7 @@ const ruleReference = partial({ id: text, guid: text, index: number, toolCompone
 const configuration = partial({ level: text });
 const rule = partial({
   ...{ id: text, guid: text, helpUri: text, messageStrings: messages, defaultConfiguration: configuration },
-  ...{ fullDescription: message, shortDescription: message, properties: partial({ tags: any }) },
+  ...{ fullDescription: message, shortDescription: message, properties: partial({ tags: any, cwe: any }) },
   relationships: list(partial({ target: ruleReference })),
 });
 const component = partial({
@@ -37,7 +37,8 @@ const result = partial({
   ...{ baselineState: text, suppressions: list(partial({ status: text })) },
   provenance: partial({ invocationIndex: number }),
   fixes: list(partial({ description: message })),
-  properties: partial({ suggestion: any }),
+  taxa: list(ruleReference),
+  properties: partial({ suggestion: any, tags: any, cwe: any }),
 });
 const notifications = list(
   partial({ level: text, message, locations, descriptor: ruleReference, associatedRule: ruleReference }),
@@ -76,6 +77,7 @@ export type Rule = Static<typeof rule>;
 export type Message = Static<typeof message>;
 export type Invocation = Static<typeof invocation>;
 export type Component = Static<typeof component>;
+export type Properties = NonNullable<Rule['properties']>;
 export type RuleReference = Static<typeof ruleReference>;
 export type ArtifactLocation = Static<typeof artifactLocation>;
 

@@ -20,7 +20,10 @@ export function* sarifText(report: Report, options: ConvertOptions): Generator<s
   const texts = new Map(Object.entries(ruleTextsOf(report)));
   const firsts = Map.groupBy(stated, ({ finding }) => finding.ruleId);
   const indexes = new Map([...firsts.keys()].map((ruleId, index) => [ruleId, index]));
-  const rules = [...firsts].map(([ruleId, [first]]) => descriptorOf((first as Stated).finding, texts.get(ruleId)));
+  const rules = [...firsts].map(([ruleId, [first, ...others]]) => {
+    const ids = [first as Stated, ...others].flatMap(({ finding }) => finding.standardIds);
+    return descriptorOf({ ...(first as Stated).finding, standardIds: ids }, texts.get(ruleId));
+  });
   const projectPath = projectPathOf(report, options);
   yield '{"$schema":"https://json.schemastore.org/sarif-2.1.0.json","version":"2.1.0",';
   yield '"runs":[{"columnKind":"utf16CodeUnits","results":';

@@ -1,15 +1,8 @@
 // Turns a linter's messages about one file into findings in canonical order.
 import { isOrdinal } from './extension.ts';
 import { oneLine } from './failure.ts';
-import {
-  anchorOf,
-  contentHalf,
-  discriminatorOf,
-  flaggedTexts,
-  type FlaggedRange,
-  placeHalf,
-  sourceLines,
-} from './fingerprint.ts';
+import { anchorOf, contentHalf, discriminatorOf, flaggedTexts, placeHalf, sourceLines } from './fingerprint.ts';
+import type { FlaggedRange } from './fingerprint.ts';
 import { byCodeUnits, sortedUnique, withoutAbsolutePaths, withoutRoots } from './report-path.ts';
 import { ENGINE_RULE, FINGERPRINT_VERSION, PARSE_ERROR_RULE } from './report-format.ts';
 import type { Finding, Severity } from './report-schema.ts';
@@ -26,6 +19,8 @@ export interface LintMessage extends FlaggedRange {
   readonly fatal?: boolean;
   readonly suggestion?: string | undefined;
   readonly snippet?: string | undefined;
+  /** In addition to those of its rule. */
+  readonly standardIds?: readonly string[];
 }
 
 export interface RuleFacts {
@@ -82,7 +77,7 @@ export function fileFindings({ messages, path, text, roots, factsOf }: FileFindi
       fingerprintVersion: FINGERPRINT_VERSION,
       occurrence: 1,
       location,
-      standardIds: [...standardIds],
+      standardIds: [...new Set([...standardIds, ...(message.standardIds ?? [])])],
       anchor: isParseError ? undefined : anchorOf(lines, message),
       suggestion: message.suggestion === undefined ? undefined : withoutRoots(oneLine(message.suggestion), roots),
       codeSnippet: (firstLine(message.snippet) ?? snippetOf(lines, location)) || undefined,

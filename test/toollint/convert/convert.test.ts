@@ -119,7 +119,10 @@ describe('SARIF', () => {
     };
     const standardIds = Array.from({ length: 25 }, (_, index) => `CWE-${index}`);
     const findings = Object.keys(names).map((ruleId) => ({ ...sampleFinding({ ruleId }), standardIds }));
-    const { rules } = await run(sampleReport(findings));
+    const more = { ...sampleFinding({ ruleId: 'two', line: 2 }), standardIds: ['CWE-2'] };
+    const all = [...findings, { ...sampleFinding({ ruleId: 'two' }), standardIds: ['CWE-1'] }, more];
+    const rules = (await run(sampleReport(all))).rules;
+    assert.deepEqual(rules.pop()?.properties?.tags, ['CWE-1', 'CWE-2'], 'of all findings');
     assert.deepEqual(Object.fromEntries(rules.map(({ id, name }) => [id, name])), names);
     assert.deepEqual(new Set(rules.map(({ properties }) => properties?.tags?.length)), new Set([20]));
   });

@@ -214,7 +214,7 @@ describe('the import of SARIF', () => {
     assert.deepEqual(placeOf({ startLine: 1, startColumn: 3 }, points, 'none.c'), [1, 3]);
   });
 
-  it('inserts the arguments of a message, and reads CWE numbers from tags', () => {
+  it('inserts the arguments of a message, and reads CWE numbers from tags, properties and taxonomies', () => {
     const rules = [
       {
         id: 'r',
@@ -233,6 +233,13 @@ describe('the import of SARIF', () => {
     const tags = ['xcwe-1', 'cwe', 'a/CWE/0012/b', 'cwe_3'];
     const relationships = ['502', 'CWE-120'].map((id) => ({ target: { id, toolComponent: { name: 'CWE' } } }));
     assert.deepEqual(about({ properties: { tags }, relationships })?.standardIds, ['CWE-12', 'CWE-502', 'CWE-120']);
+    const taxa = [
+      { id: '190', toolComponent: { name: 'cwe' } },
+      { id: '7', toolComponent: { name: 'other' } },
+    ];
+    const properties = { cwe: 'CWE-532 Insertion of 2', tags: ['CWE-22'] };
+    const own = imported(sarif([result({ taxa, properties })], {}, { rules })).findings[0]?.standardIds;
+    assert.deepEqual(own, ['CWE-79', 'CWE-22', 'CWE-532', 'CWE-190']);
     assert.equal(about({ helpUri: 'HTTP://example.org' })?.docsUrl, 'HTTP://example.org');
     assert.equal(about({ helpUri: 'xhttps://example.org' })?.docsUrl, undefined);
   });
