@@ -97,12 +97,7 @@ export interface ComparedReport {
   readonly compared: readonly Stated[];
 }
 
-export async function writeOutput(
-  plan: OutputPlan,
-  report: Report,
-  io: ProgramIo,
-  whole?: ComparedReport,
-): Promise<void> {
+export async function writeOutput(plan: OutputPlan, report: Report, io: ProgramIo, whole?: ComparedReport) {
   throwIfInterrupted(io.signal);
   for (const { format, file } of plan.targets) {
     const own = format === 'sarif' || format === 'html' ? whole : undefined;
@@ -118,7 +113,7 @@ export async function writeOutput(
         note(io, 'this SARIF lists only what is new: GitHub closes the alerts that are not in it');
     }
     const inFile = { ...options, color: false, width: Infinity };
-    if (file === undefined) await convert(shown, format, streamSink(io.stdout, 'standard output'), options);
+    if (file === undefined) await convert(shown, format, streamSink(io.stdout, 'standard output', io.signal), options);
     else await writeWhole(resolve(io.cwd, file), file, (sink) => convert(shown, format, sink, inFile), io.signal);
   }
 }

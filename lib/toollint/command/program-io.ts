@@ -1,7 +1,7 @@
 // Everything that the command line needs from its environment. bin/toollint.ts and the tests provide it.
 import type { Readable, Writable } from 'node:stream';
 import { terminalLines, withoutC1 } from '../convert/plain-text.ts';
-import { errnoOf, ioFailure } from '../document/failure.ts';
+import { errnoOf, ioFailure, throwIfInterrupted } from '../document/failure.ts';
 import type { TextSink } from '../document/output-file.ts';
 
 export type OutputStream = Writable & { readonly isTTY?: boolean; readonly columns?: number };
@@ -23,9 +23,10 @@ export interface ProgramIo {
 export class OutputClosed extends Error {}
 
 /** Returns a sink that waits until each text is written. Escapes control characters as JSON does. */
-export function streamSink(stream: Writable, name: string): TextSink {
+export function streamSink(stream: Writable, name: string, signal?: AbortSignal): TextSink {
   return (text) =>
     new Promise((resolve, reject) => {
+      throwIfInterrupted(signal);
       if (text === '') return resolve();
       stream.write(withoutC1(text), (error) => {
         if (error === null || error === undefined) resolve();

@@ -22,12 +22,7 @@ export function isFormat(text: string): text is Format {
   return Object.hasOwn(CONVERTERS, text);
 }
 
-export async function convert(
-  report: Report,
-  format: Format,
-  sink: TextSink,
-  options: ConvertOptions = {},
-): Promise<void> {
+export async function convert(report: Report, format: Format, sink: TextSink, options: ConvertOptions = {}) {
   const converter: Converter = await CONVERTERS[format]();
   await writePieces(converter(report, options), sink);
 }

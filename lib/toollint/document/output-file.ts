@@ -35,7 +35,10 @@ export async function writeWhole(
     await probe?.close();
     try {
       if (status !== undefined && !isDirect) await handle.chmod(status.mode & 0o777);
-      await write((text) => handle.writeFile(text));
+      await write((text) => {
+        throwIfInterrupted(signal);
+        return handle.writeFile(text);
+      });
       if (!isDirect) await handle.sync();
     } finally {
       await handle.close();

@@ -94,6 +94,14 @@ describe('the program', () => {
     const signal = AbortSignal.abort();
     const silent = { code: 130, stdout: '', stderr: '' };
     assert.deepEqual(await toollint(['convert', '-', '--to', 'sarif'], { signal }), silent);
+    const interrupt = new AbortController();
+    const stdout = new Writable({ write: (_, __, done) => [interrupt.abort(), done()] });
+    const findings = Array.from({ length: 999 }, (_, index) => sampleFinding({ line: index + 1 }));
+    const { args, ...given } = {
+      args: ['convert', '-', '--to', 'report'],
+      stdin: JSON.stringify(sampleReport(findings)),
+    };
+    assert.deepEqual(await toollint(args, { ...given, stdout, signal: interrupt.signal }), silent);
     const revision = () => {
       throw new Error('no revision');
     };
