@@ -8,12 +8,7 @@ import type { Finding, Report } from './report-schema.ts';
 type Contradictions = Generator<readonly [code: string, pointer: string, message: string]>;
 
 /** Other tools may scan and compare in another way, so these apply only to scans by toollint. */
-const OWN_CODES: ReadonlySet<string> = new Set([
-  'shared-fingerprint',
-  'outside-target',
-  'rule-not-enabled',
-  'wrong-new-issues',
-]);
+const OWN_CODES = new Set<string>(['shared-fingerprint', 'outside-target', 'rule-not-enabled', 'wrong-new-issues']);
 
 export function* contradictionsIn(report: Report): Contradictions {
   const isOwn = report.tool.name === TOOL_NAME;

@@ -29,7 +29,7 @@ describe('the data of ESLint in a report', () => {
     for (const name of ['a.js', 'a.mjs', 'a.cts', 'a.jsx', 'a.tsx']) {
       const { code, stderr } = await toollint(['scan'], { cwd: await project(t, { ...bare, [name]: '' }) });
       assert.equal(code, 2);
-      assert.match(stderr, /: no eslint\.config\.\* was found .*--config\n$/u);
+      assert.match(stderr, /: no eslint\.config\.\* was found .*--config; for .* import --from sarif FILE\n$/u);
     }
   });
 

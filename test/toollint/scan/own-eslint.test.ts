@@ -108,20 +108,6 @@ describe('the ESLint of a scan', () => {
     assert.equal(await codeOf({ 'a.js': { 'no-var': { count: 2 } } }, 'b.js'), 0);
     assert.equal(await codeOf({ 'gone.js': { 'no-var': { count: 2 } } }), 1);
   });
-
-  it('is not asked for in the repository of another linter', async (t) => {
-    for (const files of [
-      { '.oxlintrc.json': '{}' },
-      { 'biome.json': '{}' },
-      { 'package.json': '{"devDependencies":{"standard":"17"}}' },
-      { 'package.json': '{"devDependencies":{"@biomejs/biome":"2"}}' },
-    ] as Record<string, string>[]) {
-      const cwd = await project(t, { 'eslint.config.mjs': null, 'a.js': 'var a;\n', ...files });
-      const { code, stderr } = await toollint(['scan'], { cwd });
-      assert.equal(code, 2);
-      assert.match(stderr, /toollint import --from sarif/u);
-    }
-  });
 });
 
 describe('a baseline and the coverage of each file', () => {
