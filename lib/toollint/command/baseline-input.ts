@@ -29,7 +29,7 @@ export async function baselineInput(
     values['update-baseline'] === true
       ? {
           accept: rules && { rules, acceptance: { reason, until } },
-          commit: commitIn(scope.root, 'HEAD'),
+          commit: attempt(() => commitIn(scope.root, 'HEAD')).value,
           isElsewhere: dirname(path) !== resolve(io.cwd, scope.root),
         }
       : undefined;
@@ -37,7 +37,7 @@ export async function baselineInput(
   if (update !== undefined && !statSync(path).isFile())
     throw usageFailure(`--update-baseline: ${name}: expected a regular file`);
   const baseline = await inputSource(name, io);
-  return { baseline, changes: changesSinceBaseline(baseline, values.renames, scope), update };
+  return { baseline, changes: changesSinceBaseline(baseline, path, values.renames, scope), update };
 }
 
 /** Does not write the file if only its commit would change. */
@@ -50,36 +50,45 @@ export async function writeBaseline(name = '', { updatedBaseline }: Judgment, io
   note(io, `the baseline ${name} now has ${counted(count, 'finding')}`);
 }
 
-function commitIn(root: string, name: string): string | undefined {
+const commitIn = (root: string, name: string): string =>
+  git(root, ['rev-parse', '--verify', '--end-of-options', `${name}^{commit}`]).trim();
+
+/** Returns '' in a shallow clone, where every file seems to be as old as the oldest commit. */
+function lastCommitOf(path: string, root: string): string {
+  const isShallow = git(root, ['rev-parse', '--is-shallow-repository']).trim() === 'true';
+  return isShallow ? '' : git(root, ['rev-list', '-1', 'HEAD', '--', path]).trim();
+}
+
+function attempt<T>(work: () => T): { readonly value?: T; readonly fault: string } {
   try {
-    return git(root, ['rev-parse', '--verify', '--quiet', '--end-of-options', `${name}^{commit}`]).trim();
-  } catch {
-    return undefined;
+    return { value: work(), fault: '' };
+  } catch (cause) {
+    if (cause instanceof ReportFailure) return { fault: cause.message };
+    throw cause;
   }
 }
 
 /** Returns the changes since the commit of `--renames` or of the baseline, or the reason why they are unknown. */
 export function changesSinceBaseline(
   source: DocumentSource,
+  path: string,
   renames: string | undefined,
   { root, pathPrefix: prefix }: Scope,
 ): SourceChanges | string {
-  const name = pathPrefix(prefix).of('.');
+  const since = (commit: () => string) => attempt(() => changesSince(commit(), root, pathPrefix(prefix).of('.')));
   if (renames !== undefined) {
-    const commit = renames.startsWith('git:') ? commitIn(root, renames.slice(4)) : undefined;
-    if (commit === undefined) throw usageFailure(`--renames needs a commit that git has, as in git:main: ${renames}`);
-    return changesSince(commit, root, name);
+    const fault = `--renames needs a commit that git has, as in git:main: ${renames}`;
+    const named = since(() => commitIn(root, /^git:(.+)$/su.exec(renames)?.[1] ?? ''));
+    if (named.value === undefined) throw usageFailure(`${fault}: ${named.fault}`);
+    return named.value;
   }
   const commits = commitsIn(source);
   const [first] = commits;
   if (first === undefined) return 'the baseline names no commit; see --renames git:REF';
-  try {
-    // After a merge with merge=union, the file contains the first lines of both sides.
-    const base = commits.length === 1 ? first : git(root, ['merge-base', '--octopus', ...commits]).trim();
-    return changesSince(base, root, name);
-  } catch (cause) {
-    if (!(cause instanceof ReportFailure)) throw cause;
-    const isMissing = /bad object|not a valid/iu.test(cause.message);
-    return isMissing ? `git does not have its commit ${first.slice(0, 12)} (is the clone shallow?)` : cause.message;
-  }
+  // After a merge with merge=union, the file contains the first lines of both sides.
+  const own = since(() => (commits.length === 1 ? first : git(root, ['merge-base', '--octopus', ...commits]).trim()));
+  if (!/bad object|not a valid/iu.test(own.fault)) return own.value ?? own.fault;
+  // A squash or a rebase replaces the commit that the baseline names.
+  const last = since(() => lastCommitOf(path, root));
+  return last.value ?? `git does not have its commit ${first.slice(0, 12)} (is the clone shallow?)`;
 }

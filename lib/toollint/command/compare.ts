@@ -1,3 +1,4 @@
+import { resolve } from 'node:path';
 import type { Stated } from '../convert/converter.ts';
 import type { DocumentSource } from '../document/document-source.ts';
 import { ReportFailure } from '../document/failure.ts';
@@ -38,7 +39,7 @@ export async function runCompare(args: readonly string[], io: ProgramIo): Promis
   const gate = gateFrom(values);
   const plan = await planOutput(values, io, positionals);
   const base = await inputSource(basePath, io);
-  const changes = changesSinceBaseline(base, values.renames, { root: io.cwd });
+  const changes = changesSinceBaseline(base, resolve(io.cwd, basePath), values.renames, { root: io.cwd });
   const quiet = values.quiet === true;
   const outcome = await compare(base, await inputSource(currentPath, io), { quiet, gate, changes });
   const { comparison, current } = outcome;

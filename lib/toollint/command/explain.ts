@@ -25,7 +25,7 @@ export async function runExplain(args: readonly string[], io: ProgramIo): Promis
     throw usageFailure(`there is no baseline ${name}; name one with --baseline`);
   const scope = scanOptions(values, [], io);
   const baseline = await inputSource(name, io);
-  const changes = changesSinceBaseline(baseline, values.renames, scope);
+  const changes = changesSinceBaseline(baseline, resolve(io.cwd, name), values.renames, scope);
   if (report === undefined) io.enterLinter?.(scope.root);
   const judged =
     report === undefined

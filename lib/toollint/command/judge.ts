@@ -63,7 +63,7 @@ export async function judge(found: Report, evidence: Evidence, options: JudgeOpt
   const updated = (): { readonly text: string; readonly count: number } | undefined => {
     if (update === undefined || old === undefined || comparison === undefined) return undefined;
     const reason = reasonToLeave(old, report, update, exists);
-    if (reason !== undefined) return void notes.push(`the baseline is left as it is, because ${reason}`);
+    if (reason !== undefined) return void notes.push(`the baseline is not written, because ${reason}`);
     if (news.length > 0) notes.push(`${news.length} new were not added; --accept RULE --reason TEXT makes them known`);
     const acceptance = (finding: Finding) => (isAccepted(finding) ? update.accept?.acceptance : undefined);
     const more = added.map((finding): BaselineEntry => ({ finding, accepted: acceptance(finding) }));

@@ -1,7 +1,7 @@
 // Runs git on a repository that may not be trusted. Its configuration and attributes can name programs, and git would
 // run them: a monitor of the file system, hooks, filters, and transports that fetch missing objects.
 import { execFileSync, spawnSync } from 'node:child_process';
-import { messageOf, oneLine, ReportFailure } from './failure.ts';
+import { errnoOf, messageOf, oneLine, ReportFailure } from './failure.ts';
 
 const OUTPUT_BYTES_MAX = 512 << 20;
 
@@ -38,7 +38,8 @@ function run(cwd: string, args: readonly string[], settings: readonly string[]):
     });
   } catch (cause) {
     const said: unknown = cause instanceof Error && 'stderr' in cause ? cause.stderr : undefined;
-    const reason = typeof said === 'string' && said !== '' ? oneLine(said) : messageOf(cause);
+    const fault = errnoOf(cause) === 'ENOENT' ? 'git is not installed, or the folder does not exist' : messageOf(cause);
+    const reason = typeof said === 'string' && said !== '' ? oneLine(said) : fault;
     throw new ReportFailure('usage', `git ${args[0] ?? ''}: ${reason}`, cause);
   }
 }
@@ -49,7 +50,7 @@ function run(cwd: string, args: readonly string[], settings: readonly string[]):
  */
 function environment(cwd: string): NodeJS.ProcessEnv {
   // eslint-disable-next-line no-restricted-properties -- git inherits the environment
-  const all: NodeJS.ProcessEnv = { ...process.env, GIT_DIFF_OPTS: '' };
+  const all: NodeJS.ProcessEnv = { ...process.env, GIT_DIFF_OPTS: '', LC_ALL: 'C' };
   const { GIT_DIR: folder, ...rest } = all;
   if (folder === undefined || rest['GIT_WORK_TREE'] !== undefined) return all;
   const { status } = spawnSync('git', ['rev-parse', '--git-dir'], { cwd, env: rest, stdio: 'ignore' });

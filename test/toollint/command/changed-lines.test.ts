@@ -76,12 +76,25 @@ describe('a finding on a changed line', () => {
     assert.match(shallow.stderr, /2 known on changed lines were found by their file alone, because git does not have/u);
     await rename(join(clone, 'a.js'), join(clone, 'z.js'));
     assert.match((await scanOf(clone)).stderr, /1 new are known in a file that is gone \(git does not have its/u);
+    const unknown = await toollint(['scan', '--baseline', 'b.jsonl', '--renames', 'git:none'], { cwd: clone });
+    assert.match(unknown.stderr, /: git:none: git rev-parse: fatal: /u);
     const bare = await project(t, { ...FILES, 'b.jsonl': await readFile(join(cwd, 'b.jsonl'), 'utf8') });
     await writeFile(join(bare, 'a.js'), FILES['a.js'].replace('(one);', '(one); // why'));
     const { report, stderr } = await scanOf(bare);
     assert.deepEqual(counts(report), [0, 3, 0]);
     assert.match(stderr, /found by their file alone/u);
     assert.doesNotMatch((await scanOf(cwd)).stderr, /alone/u);
+  });
+
+  it('stays known after a squash, which replaces the commit of the baseline', async (t) => {
+    const cwd = await withBaseline(t);
+    git(cwd, 'checkout', '-q', '--orphan', 'squashed');
+    git(cwd, 'commit', '-qm', 'squashed');
+    const clone = await project(t, { 'eslint.config.mjs': null });
+    git(clone, 'clone', '-q', '--single-branch', `file://${cwd}`, '.');
+    await writeFile(join(clone, 'a.js'), FILES['a.js'].replace('one = 1', 'uno = 1'));
+    const { report, stderr } = await scanOf(clone);
+    assert.deepEqual([counts(report), stderr.includes('because')], [[0, 3, 0], false]);
   });
 });
 
