@@ -2,7 +2,7 @@
 //
 // Its answers are those of the real gateway (the contract suite test/contract/producers.ts tests both), and it stores
 // accepted events in memory. It knows only one producer, and does not land events, read CloudEvents, limit rates or
-// check how deep a body is nested and if it repeats a member.
+// check how deep a body is nested, if it repeats a member or looks like an erased event, and what follows zstd.
 import { isUtf8 } from 'node:buffer';
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type RequestListener, type Server, type ServerResponse } from 'node:http';
@@ -133,7 +133,7 @@ class FakeGateway {
 
   #serve(request: IncomingMessage, response: ServerResponse): void {
     const given = String(request.headers['x-request-id'] ?? '');
-    response.setHeader('X-Request-Id', /^[\x20-\x7e\x80-\xff]+$/.test(given) ? given : SYSTEM.random.uuid());
+    response.setHeader('X-Request-Id', /^[\t\x20-\x7e\x80-\xff]+$/.test(given) ? given : SYSTEM.random.uuid());
     const path = (request.url ?? '').replace(/\?.*$/, '');
     const id = /^\/events\/([^/]+)$/.exec(path)?.[1];
     const methods = path === '/events' ? ['POST'] : id === undefined ? [] : ['GET', 'HEAD'];
@@ -160,7 +160,7 @@ class FakeGateway {
   async #accept(request: IncomingMessage, response: ServerResponse): Promise<void> {
     this.requests += 1;
     const { 'content-type': type, 'content-encoding': coding = 'identity' } = request.headers;
-    if (!/^application\/json[ \t]*(?:$|;(?!.*charset=(?!["']?utf-?8\b)))/i.test(type ?? '')) {
+    if (!/^application\/json[ \t]*(?:$|;(?!.*charset(?![ \t]*=[ \t]*["']?utf-?8\b)))/i.test(type ?? '')) {
       const headers = ['Accept', 'application/json, application/cloudevents+json'];
       return refuse(response, 'unsupportedMediaType', 'expected application/json in UTF-8', { headers });
     }
