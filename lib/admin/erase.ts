@@ -49,19 +49,23 @@ export async function eraseEvents(session: Session, given: readonly string[] | s
 
 /** Erases events until a signal arrives. `copies` are entries that are known already. `tried` counts the events. */
 export async function eraseAll(session: Session, ids: readonly string[], copies: readonly QueuedCopy[] = []) {
-  const { stopped, progress } = session;
+  const { queue, stopped, progress } = session;
   const sum: Erased = { queue: 0, warehouse: 0, quarantine: 0, held: 0, already: 0, unknown: [] };
   let tried = 0;
-  for (const page of pages(ids, RECORDED_IDS))
-    if (!stopped.aborted)
-      await audited(session, 'erase', auditLines(page), async (tally) => {
-        for (const id of page) {
-          if (stopped.aborted) break;
-          await eraseOne(session, id, copies, sum, tally);
-          tried += 1;
-          progress(`erasing: ${countText(tried)} of ${counted(ids.length, 'event')}`);
-        }
-      });
+  for (const page of pages(ids, RECORDED_IDS)) {
+    if (stopped.aborted) break;
+    // The queue dated the events, and the clock of this machine may be slow.
+    const clocks = await Promise.all(queue.streams.map((stream) => stream.clock()));
+    const change = async (tally: Tally): Promise<void> => {
+      for (const id of page) {
+        if (stopped.aborted) break;
+        await eraseOne(session, id, copies, sum, tally);
+        tried += 1;
+        progress(`erasing: ${countText(tried)} of ${counted(ids.length, 'event')}`);
+      }
+    };
+    await audited(session, 'erase', auditLines(page), change, Math.max(...clocks));
+  }
   progress('');
   return { tried, ...sum };
 }
@@ -71,8 +75,7 @@ async function eraseOne(session: Session, id: string, known: readonly QueuedCopy
   // Replays may be on any stream, so each one has the note.
   await Promise.all(queue.streams.map((stream) => stream.noteErasure(id)));
   const [row, rejected] = await Promise.all([warehouse.landed(id), warehouse.quarantineOf(id)]);
-  const indexed = await streamOf(queue, id).find(id);
-  const copies = indexed === undefined ? [] : [indexed];
+  const copies = [await streamOf(queue, id).find(id)].filter((copy) => copy !== undefined);
   // The entry's own row may have been released, but its replay is still on the queue.
   const names = new Set([...rejected.map(({ entry }) => entry), ...copies.map(quarantineRowName)]);
   const noted = await Promise.all(queue.streams.map((stream) => stream.noted(id, [...names])));

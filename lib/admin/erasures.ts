@@ -6,7 +6,7 @@ import type { QueuedCopy, QueuedStream } from '../ingest/queue-admin.ts';
 import type { WarehouseAdmin } from '../ingest/warehouse-admin.ts';
 import { pages } from './session.ts';
 
-/** The clock of the machine that recorded an erasure may be this much behind the queue's. */
+/** Earlier versions recorded the time of their machine, which may be this much behind the queue's. */
 const CLOCK_MARGIN_MS = 60_000;
 const PAGE = 500;
 

@@ -75,8 +75,6 @@ export function bodyText(body: Buffer): string {
   if (body.length === 0) return '  (no body)';
   const text = body.toString();
   if (isUtf8(body) && printableLines(text) === text) return text.replaceAll(/^/gm, '  ');
-  return body
-    .toString('hex')
-    .replaceAll(/.{1,64}/g, '  $&\n')
-    .trimEnd();
+  const hex = body.toString('hex');
+  return hex.replaceAll(/.{1,64}/g, '  $&\n').trimEnd();
 }

@@ -108,9 +108,8 @@ async function check(work: Work, { stream, startMs, end }: Window): Promise<void
       tally.changed += missing.length;
       await landAgain(work, stream, missing);
     }
-    work.progress(
-      `checking: ${counted(report.sum.entries, 'entry', 'entries')}, ${countText(report.sum.missing)} missing`,
-    );
+    const checked = counted(report.sum.entries, 'entry', 'entries');
+    work.progress(`checking: ${checked}, ${countText(report.sum.missing)} missing`);
     const dueMs = readMs + (1_000 * entries.length) / work.rate;
     if (dueMs > clock.ms()) await clock.sleep(dueMs - clock.ms(), stopped);
   }

@@ -78,8 +78,9 @@ export async function audited<T>(
   command: string,
   what: string,
   change: (tally: Tally) => Promise<T>,
+  atMs?: number,
 ): Promise<T> {
-  const record = auditRecord(session, command, what);
+  const record = auditRecord(session, command, what, atMs);
   await session.warehouse.audit({ ...record, changed: undefined });
   const tally: Tally = { changed: 0 };
   try {
@@ -92,9 +93,9 @@ export async function audited<T>(
   }
 }
 
-export const auditRecord = ({ random, clock }: Session, command: string, what: string) => ({
-  id: random.uuid(),
-  atMs: clock.epochMs(),
+export const auditRecord = (session: Session, command: string, what: string, atMs = session.clock.epochMs()) => ({
+  id: session.random.uuid(),
+  atMs,
   actor: actor(),
   command,
   what,

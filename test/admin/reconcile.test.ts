@@ -68,10 +68,8 @@ describe('reconcile', () => {
       1,
     );
     const perProducer = hours.map(({ producer, entries, missing }) => [producer, entries, missing]);
-    assert.deepEqual(
-      perProducer.reduce((sum, [, entries]) => sum + Number(entries), 0),
-      7,
-    );
+    const sum = perProducer.reduce((entries, [, some]) => entries + Number(some), 0);
+    assert.equal(sum, 7);
     assert.ok(perProducer.some(([producer, , missing]) => producer === 'other' && missing === 1));
     assert.ok(hours.every(({ hour }) => /^20.*:00:00\.000Z$/.test(hour)));
     assert.deepEqual(
@@ -197,7 +195,8 @@ describe('reconcile', () => {
     for (const key of keys) await admin.redis.command('COPY', key, `saved ${key}`, 'DB', '1');
     const file = join(temporaryFolder(), 'ids');
     writeFileSync(file, 'a\nb c\n');
-    assert.equal((await admin.run(t, `erase --file ${file}`)).code, 0);
+    const slow = { clock: { ...SYSTEM.clock, epochMs: () => Date.now() - 3_600_000 } };
+    assert.equal((await admin.run(t, `erase --file ${file}`, slow)).code, 0);
     await admin.redis.command('FLUSHDB');
     await admin.redis.command('SELECT', '1');
     for (const key of keys) await admin.redis.command('COPY', `saved ${key}`, key, 'DB', '0');
