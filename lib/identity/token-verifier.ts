@@ -61,12 +61,12 @@ export class TokenVerifier {
   async verify(authorization: string | undefined, identity: ClientIdentity, nowMs: number): Promise<Verdict> {
     const token = BEARER.exec(authorization ?? '')?.[1];
     if (token === undefined) return unauthenticated('a bearer token is required');
+    if ((this.#fetched.uat ?? 0) > nowMs + LEEWAY_S * 1000) await this.reload(); // The clock was set back.
     const verdict = await this.#verdict(token, identity, nowMs).catch((cause: unknown) =>
       cause instanceof jose.errors.JWKSNoMatchingKey ? this.#keyUnknown(token, nowMs) : failure(cause, nowMs),
     );
-    const { uat } = this.#fetched;
-    if (uat === undefined || verdict.kind === 'unknown') return verdict;
-    return { ...verdict, untilMs: Math.min(verdict.untilMs, uat + KEYS_AGE_MS) };
+    const { uat = Infinity } = this.#fetched;
+    return verdict.kind === 'unknown' ? verdict : { ...verdict, untilMs: Math.min(verdict.untilMs, uat + KEYS_AGE_MS) };
   }
 
   /** Requests the keys at the URL. Never rejects. */
