@@ -83,11 +83,10 @@ export class Authority {
     const older = () => connections().filter(({ context }) => context.trust !== trust);
     for (let left = older(); left.length > 0; left = older())
       for (const one of left.toSorted((a, b) => Number(isListed(b) ?? false) - Number(isListed(a) ?? false))) {
-        const { certificate, fault = undefined } = one.clientCertificate ?? {};
-        const isAccepted = certificate !== undefined && fault === undefined;
-        const trustedUntilMs = isAccepted
-          ? await trust.untilMs(certificate, this.#options.clock.epochMs())
-          : Number.POSITIVE_INFINITY;
+        const { clientCertificate: client } = one;
+        const isAccepted = client !== undefined && client.fault === undefined;
+        const nowMs = this.#options.clock.epochMs();
+        const trustedUntilMs = isAccepted ? await trust.untilMs(client.certificate, nowMs) : Infinity;
         if (this.#trust !== trust) return closed;
         Object.assign(one.context, { trust, trustedUntilMs });
         this.forget([one]);
@@ -115,7 +114,7 @@ export class Authority {
     return name;
   }
 
-  #newVerdict({ context, clientCertificate: client }: Client, authorization: string | undefined, now: number) {
+  #newVerdict({ context, socket, clientCertificate: client }: Client, authorization: string | undefined, now: number) {
     // If trust material, keys or grants change meanwhile, the verdict is used once and not kept.
     const generation = this.#generation;
     const keep = (verdict: Verdict, byToken = false): Verdict => {
@@ -127,6 +126,8 @@ export class Authority {
     const { certificate, fault } = client;
     if (fault !== undefined) return keep(unauthenticated(`the client certificate is not accepted (${fault})`));
     const judged = (untilMs: number): Verdict | Promise<Verdict> => {
+      // Its client may have a new certificate, for which it needs a new connection.
+      if (untilMs <= now && context.judged?.verdict.kind === 'producer') socket.destroy();
       if (untilMs <= now) return keep(unauthenticated(NO_LONGER_ACCEPTED));
       const identity = clientIdentity(certificate, untilMs);
       if ('kind' in identity) return keep(identity);

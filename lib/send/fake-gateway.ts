@@ -125,10 +125,9 @@ class FakeGateway {
 
   /** Stops the server and closes its connections. */
   async close(): Promise<void> {
-    const closed = once(this.#server, 'close');
     this.#server.close();
     this.#server.closeAllConnections();
-    await closed;
+    await once(this.#server, 'close');
   }
 
   #serve(request: IncomingMessage, response: ServerResponse): void {

@@ -42,6 +42,7 @@ async function opened(
     clientCertificate: issued && { certificate: new X509Certificate(issued.certificate), fault },
     context: under?.context() ?? { trust: rootTrust, trustedUntilMs: Infinity, judged: undefined },
     retire: () => (closed = true),
+    socket: { destroy: () => (closed = true) },
   };
   return { connection: connection as unknown as Connection<ClientContext>, closed: () => closed };
 }
@@ -88,10 +89,9 @@ describe('a verdict', () => {
       under: authority,
     });
     assert.equal(judged(authority, one).kind, 'producer');
-    await eventually(
-      'it ends',
-      async () => (await authority.judge(one.connection, undefined)).kind === 'unauthenticated',
-    );
+    const kind = async () => (await authority.judge(one.connection, undefined)).kind;
+    await eventually('it ends', async () => (await kind()) === 'unauthenticated');
+    assert.equal(one.closed(), true);
   });
 
   it('asks OpenSSL about a handshake that may have resumed a session of an authority that has expired since', async () => {
