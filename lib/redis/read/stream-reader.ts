@@ -194,8 +194,8 @@ export class StreamReader implements QueueReader {
 
   async #inspect(server: Server, connection: object): Promise<void> {
     await assertRights(server, this.#stream, 'consumer');
-    await this.#identity.ask(server);
-    this.#trimmer.serverOffsetMs = (await clockOf(server)) - this.#clock.ms();
+    const [serverMs] = await Promise.all([clockOf(server), this.#identity.ask(server)]);
+    this.#trimmer.serverOffsetMs = serverMs - this.#clock.ms();
     if (await this.#histories.meet(server, connection)) this.#entries.readAgain();
     if (connection === this.#control.connection) await warnOfOthers(server, this.#stream, this.#log);
     if ((await ensureGroup(server, this.#stream)) && this.#hasRead) this.#vanished = true;
