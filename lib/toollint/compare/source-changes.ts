@@ -50,8 +50,7 @@ function rangeOf(start: string | undefined, count = '1'): [start: number, end: n
   return [first, first + Number(count)];
 }
 
-const HEADER =
-  /^(--- a\/|\+\+\+ b\/|rename from |rename to |Binary files .* and b\/)(.*?)(?:\t|(?<=^Binary .*) differ)?$/su;
+const HEADER = /^(\+\+\+ b\/|rename from |rename to |Binary files .* and b\/)(.*?)(?:\t|(?<=^Binary .*) differ)?$/su;
 
 const ESCAPES = new Map(Object.entries({ a: '\u0007', b: '\b', t: '\t', n: '\n', v: '\v', f: '\f', r: '\r' }));
 
@@ -78,14 +77,16 @@ function changesIn(patch: string, prefix: string, tracked: ReadonlySet<string>):
       if (line.startsWith('-')) hunks.at(-1)?.removed.push(line.slice(1));
       continue;
     }
+    const text = unquoted(line);
+    const [, both] = /^diff --git a\/(.*) b\/\1$/su.exec(text) ?? [];
+    const [, head, name = both ?? ''] = HEADER.exec(text) ?? [];
+    const path = prefix + name.normalize('NFC');
     // A deleted file has no new path, so its hunks must not be added to the previous file.
     if (line.startsWith('diff --git ')) hunks = [];
-    const [, head, name = ''] = HEADER.exec(unquoted(line)) ?? [];
-    const path = prefix + name.normalize('NFC');
-    if (head === '--- a/' || head === 'rename from ') old = path;
+    if (both !== undefined || head === 'rename from ') old = path;
     else if (head === 'rename to ') renames.set(old, path);
     else if (head !== undefined) files.set(path, head === '+++ b/' ? hunks : [UNKNOWN]);
-    else if (line === '+++ /dev/null') deleted.add(old);
+    else if (line.startsWith('deleted file mode ')) deleted.add(old);
     const numbers = /^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@/u.exec(line);
     if (numbers === null) continue;
     const [oldStart, oldEnd] = rangeOf(numbers[1], numbers[2]);

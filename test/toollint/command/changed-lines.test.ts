@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { readFile, rename, writeFile } from 'node:fs/promises';
+import { readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
 import {
@@ -114,8 +114,11 @@ describe('a file whose changes git does not show', () => {
     git(cwd, 'mv', 'quo"te\t.js', 'a"\u0001.js');
     await writeFile(join(cwd, 'binary.js'), `${FILES['a.js']}var more;\n`);
     assert.deepEqual(counts((await scanOf(cwd)).report), [2, 11, 1]);
+    await rm(join(cwd, 'binary.js'));
+    assert.deepEqual(counts((await scanOf(cwd)).report), [1, 8, 4], 'deleted');
+    git(cwd, 'checkout', 'binary.js');
     git(cwd, 'sparse-checkout', 'set', '--no-cone', '/*', '!/a.js');
-    assert.match((await scanOf(cwd)).stderr, /baseline: 2 new, 8 unchanged, 1 fixed, 3 not verifiable/u);
+    assert.match((await scanOf(cwd)).stderr, /baseline: 1 new, 8 unchanged, 1 fixed, 3 not verifiable/u);
     await toollint(UPDATE, { cwd });
     assert.equal((await readFile(join(cwd, 'b.jsonl'), 'utf8')).match(/"path":"a\.js"/gu)?.length, 3);
   });
