@@ -114,7 +114,8 @@ export class Authority {
     return name;
   }
 
-  #newVerdict({ context, socket, clientCertificate: client }: Client, authorization: string | undefined, now: number) {
+  #newVerdict(connection: Client, authorization: string | undefined, now: number) {
+    const { context, clientCertificate: client } = connection;
     // If trust material, keys or grants change meanwhile, the verdict is used once and not kept.
     const generation = this.#generation;
     const keep = (verdict: Verdict, byToken = false): Verdict => {
@@ -126,8 +127,8 @@ export class Authority {
     const { certificate, fault } = client;
     if (fault !== undefined) return keep(unauthenticated(`the client certificate is not accepted (${fault})`));
     const judged = (untilMs: number): Verdict | Promise<Verdict> => {
-      // Its client may have a new certificate, for which it needs a new connection.
-      if (untilMs <= now && context.judged?.verdict.kind === 'producer') socket.destroy();
+      // The client may have a new certificate, for which it needs a new connection.
+      if (untilMs <= now) connection.retire();
       if (untilMs <= now) return keep(unauthenticated(NO_LONGER_ACCEPTED));
       const identity = clientIdentity(certificate, untilMs);
       if ('kind' in identity) return keep(identity);

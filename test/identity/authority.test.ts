@@ -42,7 +42,6 @@ async function opened(
     clientCertificate: issued && { certificate: new X509Certificate(issued.certificate), fault },
     context: under?.context() ?? { trust: rootTrust, trustedUntilMs: Infinity, judged: undefined },
     retire: () => (closed = true),
-    socket: { destroy: () => (closed = true) },
   };
   return { connection: connection as unknown as Connection<ClientContext>, closed: () => closed };
 }
