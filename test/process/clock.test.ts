@@ -64,16 +64,3 @@ for (const [name, make] of Object.entries(SUBJECTS)) {
     });
   });
 }
-
-describe('a virtual clock', () => {
-  it('runs calls in the order of their times, and simultaneous ones in the order of their creation', async () => {
-    const clock = new VirtualClock();
-    const order: string[] = [];
-    clock.after(20, () => order.push('c'));
-    clock.after(10, () => order.push('a'));
-    clock.after(10, () => order.push('b'));
-    await clock.advance(30);
-    assert.deepEqual(order, ['a', 'b', 'c']);
-    assert.equal(clock.pending, 0);
-  });
-});

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
 import { describe, it } from 'node:test';
 import { messageOf } from '../../lib/process/message-of.ts';
-import { BUILD, modeOf, StartFailure, versionLine } from '../../lib/process/program.ts';
+import { modeOf, StartFailure } from '../../lib/process/program.ts';
 
 describe('the arguments of a program', () => {
   it('select its mode, help or else the first one; without arguments it runs', () => {
@@ -29,15 +28,6 @@ describe('the arguments of a program', () => {
           cause.exitCode === 2 &&
           cause.message === `unknown argument ${args.at(-1)}; see --help`,
       );
-  });
-});
-
-describe('a program', () => {
-  it('reports the version of the package and the revision of the source', () => {
-    const manifest = readFileSync(new URL('../../package.json', import.meta.url), 'utf8');
-    assert.equal(BUILD.version, (JSON.parse(manifest) as { version: string }).version);
-    assert.equal(versionLine('ingest-send'), `ingest-send ${BUILD.version} (${BUILD.revision})\n`);
-    assert.match(BUILD.revision, /^(?:[0-9a-f]{12}|unreleased)$/);
   });
 });
 
