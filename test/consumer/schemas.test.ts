@@ -229,10 +229,8 @@ describe('a schema whose check takes long', () => {
     const slow = schemas.check('slow', bodies).finally(() => (isDone = true));
     assert.deepEqual(await problemsOf(schemas, 'c', { cents: 1 }), []);
     assert.equal(isDone, false);
-    assert.deepEqual(
-      await slow,
-      many(bodies.length, () => ['/0 must match pattern "^(a+)+$"']),
-    );
+    const found = (await slow).map(String);
+    assert.deepEqual([found.length, ...new Set(found)], [bodies.length, '/0 must match pattern "^(a+)+$"']);
   });
 
   it('is refused by --check if it takes long to compile', { timeout: 120_000 }, async () => {
