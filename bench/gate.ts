@@ -141,7 +141,7 @@ async function costRound(base?: Subject): Promise<CostRound> {
     gatewayToPeer: neighbourRatio(toPeer, 'serverUs'),
     redisToPeer: neighbourRatio(toPeer, 'redisUs'),
     pipelinedToPlain: neighbourRatio(toPlain, 'serverUs'),
-    // Code that V8 has not compiled yet allocates more: 4.3 kB per event in the first seconds on a slow machine, then 4.1.
+    // Code that V8 has not compiled yet allocates more: on a slow machine, 4.3 kB per event at first, and 4.1 later.
     heapBytes: median(toPeer.slices.of.slice(-20).map(({ figures }) => figures['heapBytes'] ?? Number.NaN)),
     ...(toBase !== undefined && {
       heapToBase: neighbourRatio(toBase, 'heapBytes'),
