@@ -83,7 +83,8 @@ describe('the step from the commit before', () => {
     assert.equal(outcomeOf(round(steps(1, 1, 1), { heapToBase: 1.15 })), 'worse');
   });
 
-  it('passes a change that costs 3 %, and fails one that costs 5 %', () => {
+  it('passes a change that costs 3 %, fails one that costs 5 %, and has no verdict if the rounds differ by 7 %', () => {
+    assert.equal(outcomeOf(steps(1, 1.05, 1.07)), 'too noisy');
     assert.equal(outcomeOf(steps(1.03, 1.02, 1.03, 1.04, 1.03)), 'pass');
     assert.equal(outcomeOf(steps(1.05, 1.06, 1.05, 1.07, 1.05)), 'worse');
   });
