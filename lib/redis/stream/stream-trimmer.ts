@@ -38,7 +38,7 @@ export class StreamTrimmer {
   readonly #script = new Script('trim.lua', 'fields.lua', 'accepted-at.lua', 'group-place.lua');
   #timer: Timer | undefined;
   #trimming: Promise<void> | undefined;
-  /** The server's clock minus this process's monotonic clock, which nobody sets. */
+  /** The server's clock minus this process's monotonic clock, which is never set. */
   serverOffsetMs = Number.NEGATIVE_INFINITY;
   /** Why the last call was forbidden. */
   #forbidden: string | undefined;
