@@ -172,13 +172,13 @@ export default tseslint.config(
   },
   {
     files: ['bin/**/*.ts'],
-    ignores: ['bin/output.ts'],
+    ignores: ['bin/terminal.ts'],
     rules: {
       'no-restricted-syntax': [
         'error',
         {
           selector: 'MemberExpression[property.name="write"][object.object.name="process"]',
-          message: 'Use print or complainer of bin/output.ts: control characters never reach a terminal.',
+          message: 'Use print or complainer of bin/terminal.ts: control characters never reach a terminal.',
         },
       ],
     },

@@ -1,7 +1,7 @@
 // environment-file.ts PROGRAM: prints the file of settings for /etc/ingest, with every setting as a comment.
-import { settingTexts } from '../lib/process/settings-text.ts';
-import { PROGRAMS } from '../lib/process/setting.ts';
-import { print } from './output.ts';
+import { settingTexts } from '../lib/process/settings-help.ts';
+import { PROGRAMS } from '../lib/process/setting-kinds.ts';
+import { print } from './terminal.ts';
 
 const program = PROGRAMS.find((name) => name === process.argv[2]) ?? 'gateway';
 const settings = settingTexts(program).map(

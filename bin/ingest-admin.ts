@@ -8,7 +8,7 @@ import { WarehouseFailed } from '../lib/ingest/warehouse-admin.ts';
 import { EXIT, StartFailure, versionLine } from '../lib/process/program.ts';
 import { SettingRefused } from '../lib/redis/wire/errors.ts';
 import { queueAdmin } from '../lib/redis/admin/stream-admin.ts';
-import { complainer, print, showStep } from './output.ts';
+import { complainer, print, showStep } from './terminal.ts';
 import { endNow, endWritten, onOutputFailure, stopSignal, written } from './process-end.ts';
 import { readSchema } from '../lib/consumer/schemas.ts';
 import { openWarehouseAdmin } from './warehouse-adapter.ts';

@@ -16,7 +16,7 @@ import type { Log } from '../lib/process/log.ts';
 import { Replica } from '../lib/consumer/replica.ts';
 import { consumerMetrics } from '../lib/consumer/metrics.ts';
 import { EXIT, StartFailure } from '../lib/process/program.ts';
-import { bound, startDaemon, type OnStop } from './start.ts';
+import { bound, startDaemon, type OnStop } from './daemon.ts';
 import { inspectWarehouse, openWarehouse } from './warehouse-adapter.ts';
 import { SYSTEM } from '../lib/process/clock.ts';
 

@@ -14,7 +14,7 @@ import { makeFolder } from '../lib/process/make-folder.ts';
 import { messageOf } from '../lib/process/message-of.ts';
 import { sqliteUri } from '../lib/process/uri.ts';
 import { textLine } from '../lib/process/log.ts';
-import { complainer, print } from './output.ts';
+import { complainer, print } from './terminal.ts';
 import { endNow, endWritten, onOutputFailure } from './process-end.ts';
 import { holdFolder } from './state-folder.ts';
 

@@ -10,7 +10,7 @@ import { Position } from '../lib/send/position.ts';
 import { RefusedFile } from '../lib/send/refused-file.ts';
 import { reasonOf } from '../lib/send/sender.ts';
 import { Summary } from '../lib/send/summary.ts';
-import { complainer, print } from './output.ts';
+import { complainer, print } from './terminal.ts';
 import { SYSTEM } from '../lib/process/clock.ts';
 import { endNow, endWritten, onOutputFailure, stopSignal } from './process-end.ts';
 

@@ -7,7 +7,7 @@
 import { execFileSync } from 'node:child_process';
 import { cpSync, existsSync, globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join, relative, resolve } from 'node:path';
-import { print, showStep } from './output.ts';
+import { print, showStep } from './terminal.ts';
 
 const root = resolve(import.meta.dirname, '..');
 const target = resolve(process.argv[2] ?? join(root, 'package'));

@@ -1,6 +1,6 @@
 // The only file that calls process.exit. That function discards output that does not fit into a pipe (64 KiB), so a
 // program exits only after all of its output has been written, however slow the reader is.
-import { complainer } from './output.ts';
+import { complainer } from './terminal.ts';
 
 /** Exits immediately, for example after a second signal or at a deadline. Unwritten output is lost. */
 export const endNow = (code: number): never => process.exit(code);

@@ -5,7 +5,7 @@ import { closeSync, constants, fstatSync, openSync, readFileSync, realpathSync, 
 import { join, resolve } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { SYSTEM } from '../lib/process/clock.ts';
-import type { Environment } from '../lib/process/env.ts';
+import type { Environment } from '../lib/process/read-settings.ts';
 import { askOnce } from '../lib/redis/server/ask-once.ts';
 
 const KEYS = ['INGEST_QUEUE_URI', 'INGEST_WAREHOUSE_URI'] as const;

@@ -1,7 +1,7 @@
 // Parses the command line of ingest-admin and runs the command.
 import { parseArgs } from 'node:util';
 import { messageOf } from '../process/message-of.ts';
-import { settingsHelp } from '../process/settings-text.ts';
+import { settingsHelp } from '../process/settings-help.ts';
 import { isEventId } from '../ingest/event.ts';
 import { PRUNE_AGE_MS_MIN, type Pruning } from '../ingest/warehouse.ts';
 import type { QuarantineFilter } from '../ingest/warehouse-admin.ts';

@@ -1,5 +1,5 @@
 // The configuration of ingest-admin, from its settings (lib/process/settings.ts).
-import { Settings, type Environment } from '../process/env.ts';
+import { Settings, type Environment } from '../process/read-settings.ts';
 import { SETTINGS } from '../process/settings.ts';
 import { queueUriOf } from '../process/queue-uri.ts';
 

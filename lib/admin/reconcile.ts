@@ -13,7 +13,7 @@ import { messageOf } from '../process/message-of.ts';
 import { isSameProducer } from '../process/producer-name.ts';
 import { eraseAll } from './erase.ts';
 import { recordedErasures, type Erasures } from './erasures.ts';
-import { Patience } from './patience.ts';
+import { Patience } from './wait-for-consumers.ts';
 import { Report, writeMetrics, type EventPlace } from './reconcile-report.ts';
 import { answersOf, audited, eraseTraces, type Session, type Tally } from './session.ts';
 import { counted, countText } from './terminal.ts';

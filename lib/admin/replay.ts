@@ -8,7 +8,7 @@ import { namesIn } from '../ingest/erased.ts';
 import { streamOf, type Replayed } from '../ingest/queue-admin.ts';
 import { reasonCode } from '../ingest/warehouse-admin.ts';
 import { printable } from '../process/printable.ts';
-import { Patience } from './patience.ts';
+import { Patience } from './wait-for-consumers.ts';
 import { noRows, selected, selectedCount, selectionText, type Selection } from './quarantine.ts';
 import { audited, printResult, type Session, type Tally } from './session.ts';
 import { counted } from './terminal.ts';

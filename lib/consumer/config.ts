@@ -1,5 +1,5 @@
 // The consumer's configuration, from its settings (lib/process/settings.ts).
-import { Settings, type Environment } from '../process/env.ts';
+import { Settings, type Environment } from '../process/read-settings.ts';
 import { queueUriOf } from '../process/queue-uri.ts';
 
 export type ConsumerConfig = NonNullable<ReturnType<typeof readConsumerConfig>['config']>;

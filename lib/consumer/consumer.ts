@@ -11,12 +11,12 @@ import { pauseMs } from '../process/backoff.ts';
 import type { ClockAndRandom } from '../process/clock.ts';
 import { throttled, type Throttled } from '../process/log.ts';
 import { messageOf } from '../process/message-of.ts';
-import { Intake, READS_AT_ONCE, readEntriesMax } from './intake.ts';
+import { Intake, READS_AT_ONCE, readEntriesMax } from './read-buffer.ts';
 import { CLAIM_IDLE_MS, Landing, LANDINGS_AT_ONCE, QueueStepFailed } from './landing.ts';
 import type { LandingSlots, Telemetry } from './landing.ts';
-import { classify, isRejection, rejected, type Entered, type EnteredEvent } from './quarantine.ts';
+import { classify, isRejection, rejected, type Entered, type EnteredEvent } from './classify.ts';
 import type { WatchedSchemas } from './schemas.ts';
-import { troubleOf } from './watch.ts';
+import { troubleOf } from './health.ts';
 
 /** In a backlog, a batch has up to this many times `batchMax` entries. */
 const BATCHES_AT_ONCE = 8;

@@ -2,7 +2,7 @@
 // semantic conventions for messaging.
 import { isSampled } from '../ingest/trace-context.ts';
 import type { Tracing } from '../telemetry/tracing.ts';
-import type { Entered } from './quarantine.ts';
+import type { Entered } from './classify.ts';
 
 /** Records the spans of one transaction. Times are Unix times in milliseconds. */
 export type LandingSpans = (entries: readonly Entered[], startMs: number, endMs: number) => void;

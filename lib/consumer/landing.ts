@@ -13,8 +13,8 @@ import { throttled, type Throttled, type Log } from '../process/log.ts';
 import { messageOf } from '../process/message-of.ts';
 import type { ConsumerMetrics } from './metrics.ts';
 import type { LandingSpans } from './landing-spans.ts';
-import { isRejection, quarantineName, rejected, withoutBody } from './quarantine.ts';
-import type { Entered, EnteredEvent, Rejection } from './quarantine.ts';
+import { isRejection, quarantineName, rejected, withoutBody } from './classify.ts';
+import type { Entered, EnteredEvent, Rejection } from './classify.ts';
 
 /**
  * Limit on the weight of a transaction, and so on its memory and duration. A heavier event lands alone. The limit

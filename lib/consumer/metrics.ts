@@ -4,7 +4,7 @@ import { QueueGauges } from '../telemetry/queue-gauges.ts';
 import { ReloadMetrics } from '../telemetry/reload-metrics.ts';
 import { processRegistry } from '../telemetry/process-registry.ts';
 import type { Clock } from '../process/clock.ts';
-import { QUARANTINE_REASONS } from './quarantine.ts';
+import { QUARANTINE_REASONS } from './classify.ts';
 
 /** Bucket bounds with fine steps up to one second, the target for landing, and coarse ones up to the retention. */
 const LANDING_BOUNDS_S = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 600, 3600, 21_600, 86_400];

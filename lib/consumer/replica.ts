@@ -5,12 +5,12 @@
 // slots.
 import type { ProcessState } from '../http/process-endpoints.ts';
 import type { QueueReader } from '../ingest/queue.ts';
-import { shared } from '../process/shared.ts';
+import { shared } from '../process/share-call.ts';
 import { exposition } from '../telemetry/process-registry.ts';
 import { Consumer, type ConsumerLimits, type ConsumerOptions } from './consumer.ts';
 import { LandingSlots } from './landing.ts';
 import type { ConsumerMetrics } from './metrics.ts';
-import { watchOf } from './watch.ts';
+import { watchOf } from './health.ts';
 
 interface ReplicaOptions extends Omit<ConsumerOptions, 'reader' | 'limits'> {
   readonly limits: Pick<ConsumerLimits, 'batchMax' | 'replicasMax'>;

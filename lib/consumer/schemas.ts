@@ -4,7 +4,7 @@ import { readdir } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { isErased } from '../ingest/erased.ts';
 import type { Clock } from '../process/clock.ts';
-import { errno } from '../process/env.ts';
+import { errno } from '../process/read-settings.ts';
 import { readOperatorFile } from '../process/operator-file.ts';
 import { EXIT, StartFailure } from '../process/program.ts';
 import { reloadable, type Reloading } from '../process/reloadable.ts';

@@ -15,7 +15,7 @@ import { eventForm, type CloudEventReader, type EventId, type ReadEvent } from '
 import { faultAnswer, type Exchange } from './exchange.ts';
 import type { GatewayMetrics } from './metrics.ts';
 import type { ProducerChecks } from './producer-checks.ts';
-import type { ProducerTurns } from './producer-turns.ts';
+import type { ProducerTurns } from './producer-slots.ts';
 import type { RequestSpans } from './request-spans.ts';
 import type { Verdict } from '../identity/producer-identity.ts';
 import type { Clock } from '../process/clock.ts';

@@ -1,9 +1,9 @@
 // The gateway's configuration, and rules that involve several settings. lib/process/settings.ts lists the keys,
 // meanings, defaults and bounds. One report contains all problems.
 import type { TlsFiles } from '../identity/tls-material.ts';
-import { Settings, type Environment } from '../process/env.ts';
+import { Settings, type Environment } from '../process/read-settings.ts';
 import { isDispatcher, queueUriOf } from '../process/queue-uri.ts';
-import { addressText, isLoopback } from '../process/setting.ts';
+import { addressText, isLoopback } from '../process/setting-kinds.ts';
 
 /** The source of TLS material: files, or development certificates in the state folder. */
 export type TlsSource = ({ readonly kind: 'files' } & TlsFiles) | { readonly kind: 'development' };

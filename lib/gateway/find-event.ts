@@ -13,7 +13,7 @@ import { decodeParameter } from '../http/router.ts';
 import { JSON_TYPE, type GatewayAnswer } from './answers.ts';
 import type { Exchange } from './exchange.ts';
 import type { ProducerChecks } from './producer-checks.ts';
-import type { ProducerTurns, TurnLimits } from './producer-turns.ts';
+import type { ProducerTurns, TurnLimits } from './producer-slots.ts';
 
 export interface FindEventOptions {
   readonly queue: Queue;

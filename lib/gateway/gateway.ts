@@ -25,7 +25,7 @@ import { findEvent, LOOK_UP_TURNS } from './find-event.ts';
 import { ADDRESSES_NAMED_MAX, RefusalLog } from './refusal-log.ts';
 import { producerOf } from '../identity/producer-identity.ts';
 import { refusals, type ProducerChecks } from './producer-checks.ts';
-import { ProducerTurns } from './producer-turns.ts';
+import { ProducerTurns } from './producer-slots.ts';
 import type { Producers } from './producers-file.ts';
 import { Quotas } from './quotas.ts';
 import type { RequestSpans } from './request-spans.ts';

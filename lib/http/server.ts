@@ -17,7 +17,7 @@ import type { Duplex } from 'node:stream';
 import type { SecureContextOptions, TLSSocket } from 'node:tls';
 import type { Clock, Timer } from '../process/clock.ts';
 import { handshakeReason } from './connection-failure.ts';
-import { overBudget, overLimit, victimOf } from './connection-room.ts';
+import { overBudget, overLimit, victimOf } from './eviction.ts';
 import type { Connection, Host, ServerHandlers, ServerLimits } from './connection.ts';
 import { HttpConnection } from './fast-path.ts';
 import { faultOf } from './node-request.ts';

@@ -1,7 +1,7 @@
 // Parses INGEST_QUEUE_URI: one server, a master that Sentinel watches, some nodes of a Redis Cluster, or two queues
 // (RFC 014), perhaps of one server. With `rediss` and `dispatchers`, all connections use TLS, including those to
 // sentinels and nodes.
-import type { Settings } from './env.ts';
+import type { Settings } from './read-settings.ts';
 import { listUri } from './uri.ts';
 
 /** Each of `hosts` is `host:port`. `uriOf` returns the URI of one server, without user and password if `anonymous`. */

@@ -4,8 +4,8 @@
 // with `settings.get('INGEST_…')`. Rules between settings belong in config.ts. A key that ends in `_URI` also has a
 // `_URI_FILE` form, which needs no row.
 import { LOG_LEVELS } from './log.ts';
-import { ADDRESS, choice, FLAG, integer, NETWORKS, setting, TEXT, textIf } from './setting.ts';
-import type { Program, Setting } from './setting.ts';
+import { ADDRESS, choice, FLAG, integer, NETWORKS, setting, TEXT, textIf } from './setting-kinds.ts';
+import type { Program, Setting } from './setting-kinds.ts';
 
 const GATEWAY = ['gateway'] as const;
 const CONSUMER = ['consumer'] as const;

@@ -8,9 +8,9 @@ import { Connections, flowOf, PIPELINING_MAX, type FlowOptions } from './connect
 import { gatewayUrl, type SenderIdentity } from './identity.ts';
 import { Journal } from './journal.ts';
 import { reasonOf, Sender, SendingStopped, type Retry, type SendResult } from './sender.ts';
-import type { Try } from './try.ts';
+import type { Try } from './outcome.ts';
 
-export { NO_ANSWER } from './try.ts';
+export { NO_ANSWER } from './outcome.ts';
 export { SendingStopped, type Retry, type SendResult } from './sender.ts';
 
 /** The code of an event that was not sent: JSON.stringify cannot serialize it, or its text has a lone surrogate. */

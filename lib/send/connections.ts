@@ -9,7 +9,7 @@ import { connect as connectTls } from 'node:tls';
 import type { ClockAndRandom, Timer } from '../process/clock.ts';
 import { AnswerReader } from './answer-reader.ts';
 import { tlsOptionsOf, type SenderIdentity } from './identity.ts';
-import { tryOf, unansweredTry, type Try } from './try.ts';
+import { tryOf, unansweredTry, type Try } from './outcome.ts';
 
 const RECOVERY_ANSWERS = 32;
 

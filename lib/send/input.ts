@@ -7,7 +7,7 @@ import * as zlib from 'node:zlib';
 import type { ClockAndRandom } from '../process/clock.ts';
 import { lines, ROW_BYTES_MAX, type Line } from './lines.ts';
 import type { Position } from './position.ts';
-import { bytesOf, objectIn } from './stored.ts';
+import { bytesOf, objectIn } from './journal-format.ts';
 
 const OBJECT_WITHIN_LINES = 10;
 

@@ -16,7 +16,7 @@ import { dirname } from 'node:path';
 import type { ClockAndRandom } from '../process/clock.ts';
 import { isAt, Lease } from './lease.ts';
 import { lines, ROW_BYTES_MAX, type Line } from './lines.ts';
-import { bodyMembers, bytesOf, objectIn, OWNER_ONLY, type BodyMembers } from './stored.ts';
+import { bodyMembers, bytesOf, objectIn, OWNER_ONLY, type BodyMembers } from './journal-format.ts';
 
 const REWRITE_BYTES = 16 * 1024 * 1024;
 /** The length of the text that is written at a time. All lines may be longer than V8's strings. */

@@ -9,7 +9,7 @@
 import { readFileSync } from 'node:fs';
 import { link, open, readFile, rename, rm, stat, type FileHandle } from 'node:fs/promises';
 import type { Clock, ClockAndRandom, Timer } from '../process/clock.ts';
-import { objectIn, OWNER_ONLY } from './stored.ts';
+import { objectIn, OWNER_ONLY } from './journal-format.ts';
 
 const HEARTBEAT_MS = 300;
 const LEASE_MS = 3_000;

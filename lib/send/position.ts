@@ -8,7 +8,7 @@ import { renameSync, rmSync, writeFileSync } from 'node:fs';
 import type { Clock } from '../process/clock.ts';
 import { readOperatorFileOnce } from '../process/operator-file.ts';
 import type { Line } from './lines.ts';
-import { OWNER_ONLY } from './stored.ts';
+import { OWNER_ONLY } from './journal-format.ts';
 
 const WRITE_INTERVAL_MS = 1_000;
 

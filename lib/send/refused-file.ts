@@ -4,7 +4,7 @@ import { closeSync, existsSync, openSync, unlinkSync } from 'node:fs';
 import { open, type FileHandle } from 'node:fs/promises';
 import type { InputEvent } from './input.ts';
 import type { SendResult } from './sender.ts';
-import { bodyMembers, OWNER_ONLY } from './stored.ts';
+import { bodyMembers, OWNER_ONLY } from './journal-format.ts';
 
 /** Returns `name`, or the first of `name.2`, `name.3` … that does not exist. */
 export function freeName(name: string): string {

@@ -8,7 +8,7 @@
 import { pauseMs } from '../process/backoff.ts';
 import type { ClockAndRandom } from '../process/clock.ts';
 import { printable } from '../process/printable.ts';
-import type { Accepted, NotAccepted, Try } from './try.ts';
+import type { Accepted, NotAccepted, Try } from './outcome.ts';
 
 const PAUSE_FIRST_MS = 100;
 const PAUSE_MAX_MS = 10_000;

@@ -8,7 +8,7 @@ import { extname } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import { BatchRefused, TablesDiffer, WarehouseMisconfigured, type Warehouse } from '../ingest/warehouse.ts';
 import type { SqliteWarehouseOptions } from './database.ts';
-import { messageOf } from './message.ts';
+import { messageOf } from './batch-message.ts';
 import type { Methods, WorkerCall, WorkerReply } from './worker.ts';
 
 interface Pending {

@@ -3,7 +3,7 @@ import { parentPort, workerData } from 'node:worker_threads';
 import type { LandingOutcome } from '../ingest/warehouse.ts';
 import { SYSTEM } from '../process/clock.ts';
 import { Database, type SqliteWarehouseOptions } from './database.ts';
-import { batchOf, type BatchMessage } from './message.ts';
+import { batchOf, type BatchMessage } from './batch-message.ts';
 
 export type Methods = Pick<
   Database,

@@ -7,7 +7,7 @@ import { before, describe, it } from 'node:test';
 import { withRunning } from '../../bin/state-folder.ts';
 import { readCommandLine, type CommandLine } from '../../lib/admin/command-line.ts';
 import { readAdminConfig } from '../../lib/admin/config.ts';
-import type { Environment } from '../../lib/process/env.ts';
+import type { Environment } from '../../lib/process/read-settings.ts';
 import { environment } from '../support/gateway.ts';
 import type { ServerStatus } from '../../lib/ingest/queue-admin.ts';
 import { Program } from '../support/program.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { landingSpans, type LandingSpans } from '../../lib/consumer/landing-spans.ts';
-import { rejected, classify as classified, type Entered, type EnteredEvent } from '../../lib/consumer/quarantine.ts';
+import { rejected, classify as classified, type Entered, type EnteredEvent } from '../../lib/consumer/classify.ts';
 import type { Delivery, EventNotes } from '../../lib/ingest/queue.ts';
 import type { FinishedSpan, Tracing } from '../../lib/telemetry/tracing.ts';
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it, type TestContext } from 'node:test';
 import { CLAIM_IDLE_MS, Landing } from '../../lib/consumer/landing.ts';
 import { consumerMetrics } from '../../lib/consumer/metrics.ts';
-import { classify as classified, isRejection, rejected, type Entered } from '../../lib/consumer/quarantine.ts';
+import { classify as classified, isRejection, rejected, type Entered } from '../../lib/consumer/classify.ts';
 import type { Delivery } from '../../lib/ingest/queue.ts';
 import { BatchTooSlow, type LandedBefore, type LandingEvent, type Warehouse } from '../../lib/ingest/warehouse.ts';
 import { createLog } from '../../lib/process/log.ts';

@@ -1,4 +1,4 @@
-// test/http/connection-room.test.ts has the rules by which connections are closed; these cases have real load.
+// test/http/eviction.test.ts has the rules by which connections are closed; these cases have real load.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { queueAndProducer } from '../support/file-gateway.ts';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { isDeepStrictEqual } from 'node:util';
 import { readGatewayConfig, type GatewayConfig } from '../../lib/gateway/config.ts';
-import type { Environment } from '../../lib/process/env.ts';
+import type { Environment } from '../../lib/process/read-settings.ts';
 import { settingsOf } from '../../lib/process/settings.ts';
 
 const QUEUE = { INGEST_QUEUE_URI: 'redis://127.0.0.1:6379' };

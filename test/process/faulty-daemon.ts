@@ -1,6 +1,6 @@
 // A daemon for daemon.test.ts, with a bug in the part that FAULT names.
 import '../../bin/early-signals.ts';
-import { startDaemon } from '../../bin/start.ts';
+import { startDaemon } from '../../bin/daemon.ts';
 
 const failIn = (part: string): void => {
   if (process.env['FAULT'] === part) throw new Error('a bug');

@@ -2,10 +2,10 @@ import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { describe, it } from 'node:test';
-import { Settings } from '../../lib/process/env.ts';
-import { PROGRAMS, type Program, type Setting } from '../../lib/process/setting.ts';
+import { Settings } from '../../lib/process/read-settings.ts';
+import { PROGRAMS, type Program, type Setting } from '../../lib/process/setting-kinds.ts';
 import { KEYS, SETTINGS, settingsOf } from '../../lib/process/settings.ts';
-import { settingTexts } from '../../lib/process/settings-text.ts';
+import { settingTexts } from '../../lib/process/settings-help.ts';
 
 const PAGE = readFileSync(new URL('../../deploy/configure.md', import.meta.url), 'utf8');
 const DAEMONS: readonly Program[] = ['gateway', 'consumer'];

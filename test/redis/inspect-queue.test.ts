@@ -4,7 +4,7 @@ import { EXIT, StartFailure } from '../../lib/process/program.ts';
 import type { Server } from '../../lib/redis/wire/values.ts';
 import { inspectGatewayQueue, type StreamsOptions } from '../../lib/redis/accept/open-queue.ts';
 import { inspectQueue } from '../../lib/redis/stream/inspect-queue.ts';
-import { queueIdentity } from '../../lib/redis/stream/identity.ts';
+import { queueIdentity } from '../../lib/redis/stream/queue-metadata.ts';
 import { queuePartitions } from '../../lib/redis/stream/queue-partitions.ts';
 import { assertRights } from '../../lib/redis/stream/rights.ts';
 import { rule } from '../support/redis-rights.ts';

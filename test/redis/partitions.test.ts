@@ -5,7 +5,7 @@ import { before, describe, it } from 'node:test';
 import { RedisConnection } from '../../lib/redis/server/connection.ts';
 import type { Server } from '../../lib/redis/wire/values.ts';
 import { PartitionedQueue } from '../../lib/ingest/partitioned-queue.ts';
-import { queueIdentity, type QueueIdentity } from '../../lib/redis/stream/identity.ts';
+import { queueIdentity, type QueueIdentity } from '../../lib/redis/stream/queue-metadata.ts';
 import { sharedClients } from '../../lib/redis/wire/redis-client.ts';
 import { STREAM } from '../../lib/redis/stream/layout.ts';
 import { acceptingStreams, startQueue } from '../../lib/redis/accept/open-queue.ts';

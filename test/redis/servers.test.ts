@@ -9,7 +9,7 @@ import { type MasterLookup, RedisConnection } from '../../lib/redis/server/conne
 import type { Server } from '../../lib/redis/wire/values.ts';
 import { ClusterMap, type ClusterAddress } from '../../lib/redis/server/cluster-map.ts';
 import { aofRewrite, DurabilityCheck, durabilityFaults, replicationFaults } from '../../lib/redis/server/durability.ts';
-import { assertMaster, isNotMaster, serverInfo, type ServerInfo } from '../../lib/redis/server/facts.ts';
+import { assertMaster, isNotMaster, serverInfo, type ServerInfo } from '../../lib/redis/server/server-info.ts';
 import { sentinelLookup } from '../../lib/redis/server/sentinel-lookup.ts';
 import { RedisError } from '../../lib/redis/wire/errors.ts';
 import { Recorded, submitAll } from '../contract/queue.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import { Sender, type SenderOptions } from '../../lib/send/sender.ts';
-import type { Try } from '../../lib/send/try.ts';
+import type { Try } from '../../lib/send/outcome.ts';
 import { SYSTEM } from '../support/system.ts';
 import { VirtualClock } from '../support/virtual-clock.ts';
 

@@ -7,7 +7,7 @@ import type { GatewayAnswer } from '../../lib/gateway/answers.ts';
 import { Exchange, type ExchangeContext } from '../../lib/gateway/exchange.ts';
 import { DECODING_TURNS } from '../../lib/gateway/content-coding.ts';
 import { findEvent, LOOK_UP_TURNS } from '../../lib/gateway/find-event.ts';
-import { ProducerTurns } from '../../lib/gateway/producer-turns.ts';
+import { ProducerTurns } from '../../lib/gateway/producer-slots.ts';
 import { Producers } from '../../lib/gateway/producers-file.ts';
 import { Quotas } from '../../lib/gateway/quotas.ts';
 import { refusals } from '../../lib/gateway/producer-checks.ts';

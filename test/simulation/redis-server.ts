@@ -11,15 +11,15 @@ import { clockFrom, TestRedis } from '../support/redis.ts';
 import { START_EPOCH_MS } from './schedule.ts';
 
 /** The scripts that the simulation tells apart, and the end of their texts. */
-const SCRIPTS = 'accept claim trim find erase replay register'.split(' ').map((kind) => {
+const SCRIPTS = 'accept claim trim find-by-id erase replay register'.split(' ').map((kind) => {
   const text = readFileSync(new URL(`../../lib/redis/stream/lua/${kind}.lua`, import.meta.url), 'utf8');
   return [kind, text.slice(text.indexOf('\n') + 1)] as const;
 });
 const READ_ONLY = '#!lua flags=no-writes';
 /** Commands whose answers are part of the trace, because they depend on events and not on this machine. */
-const TOLD = new Set(['accept', 'claim', 'find', 'XREADGROUP', 'XACK', 'erase', 'replay']);
+const TOLD = new Set(['accept', 'claim', 'find-by-id', 'XREADGROUP', 'XACK', 'erase', 'replay']);
 /** Commands that change neither the stream nor the pending list. */
-const READS = new Set('find PING INFO CLIENT ROLE HELLO HMGET XINFO XRANGE XLEN register look'.split(' '));
+const READS = new Set('find-by-id PING INFO CLIENT ROLE HELLO HMGET XINFO XRANGE XLEN register look'.split(' '));
 const ADDS_NONE = new Set(['XREADGROUP', 'XACK', 'claim']);
 /** Commands after which the invariants are checked, so the stream is read in the same turn. */
 const LOOKED_AT = new Set(['XREADGROUP', 'XACK', 'trim', 'claim', 'erase']);

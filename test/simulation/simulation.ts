@@ -15,7 +15,7 @@ import { Network } from './network.ts';
 import { ENQUEUE_TIMEOUT_MS, Gateway, IN_FLIGHT_MAX, Operator, Replica, type Told } from './programs.ts';
 import type { RedisServer } from './redis-server.ts';
 import { FIELD_CHARACTERS } from '../../lib/redis/stream/id-index.ts';
-import { isNotMaster } from '../../lib/redis/server/facts.ts';
+import { isNotMaster } from '../../lib/redis/server/server-info.ts';
 import { RedisError } from '../../lib/redis/wire/errors.ts';
 import type { Argument, RedisValue } from '../../lib/redis/wire/values.ts';
 import { actor, Schedule } from './schedule.ts';

@@ -5,7 +5,7 @@ import { Gateway, type GatewayParts, type GatewayTelemetry } from '../../lib/gat
 import { gatewayMetrics } from '../../lib/gateway/metrics.ts';
 import { Producers } from '../../lib/gateway/producers-file.ts';
 import { loadTlsMaterial } from '../../lib/identity/tls-material.ts';
-import type { Environment } from '../../lib/process/env.ts';
+import type { Environment } from '../../lib/process/read-settings.ts';
 import type { Log } from '../../lib/process/log.ts';
 import { MemoryQueue, MemoryQueueStore } from './memory-queue.ts';
 import type { Pki } from './pki.ts';

@@ -6,7 +6,7 @@ import { type Durability, type QueueObserver, StreamQueue } from '../../lib/redi
 import { StreamAdmin } from '../../lib/redis/admin/stream-admin.ts';
 import { memberName, StreamReader } from '../../lib/redis/read/stream-reader.ts';
 import { RedisConnection } from '../../lib/redis/server/connection.ts';
-import { queueIdentity, type IdentityOptions } from '../../lib/redis/stream/identity.ts';
+import { queueIdentity, type IdentityOptions } from '../../lib/redis/stream/queue-metadata.ts';
 import { queuePartitions, type QueuePartition } from '../../lib/redis/stream/queue-partitions.ts';
 import { atEnd, eventually } from './scope.ts';
 import { SYSTEM } from './system.ts';

@@ -10,7 +10,7 @@
 // Limit: WAIT is not consensus. A failover to a replica that lacks an event loses it.
 import type { RedisConnection } from '../server/connection.ts';
 import { replicationFaults } from '../server/durability.ts';
-import { serverInfo } from '../server/facts.ts';
+import { serverInfo } from '../server/server-info.ts';
 import { keyOf } from '../stream/layout.ts';
 import type { Command, RedisValue, Server } from '../wire/values.ts';
 

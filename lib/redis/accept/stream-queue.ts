@@ -18,7 +18,7 @@ import type { RedisConnection } from '../server/connection.ts';
 import { DurabilityCheck } from '../server/durability.ts';
 import { ACCEPT, entriesOf, FIND } from '../stream/entry.ts';
 import { ensureGroup, warnOfOthers } from '../stream/group.ts';
-import { KnownIdentity } from '../stream/identity.ts';
+import { KnownIdentity } from '../stream/queue-metadata.ts';
 import { keyOf } from '../stream/layout.ts';
 import type { QueuePartition } from '../stream/queue-partitions.ts';
 import { assertRights } from '../stream/rights.ts';
@@ -26,7 +26,7 @@ import { StreamTrimmer } from '../stream/stream-trimmer.ts';
 import { withTimeout } from '../wire/deadline.ts';
 import { NoAnswer, type QueueRefusal, refusedAs } from '../wire/errors.ts';
 import type { Argument, RedisValue, Server } from '../wire/values.ts';
-import { join, packEvents, settleAll, type Call } from './calls.ts';
+import { join, packEvents, settleAll, type Call } from './accept-call.ts';
 import { PROBE_INTERVAL_MS, PROBE_TIMEOUT_MS, QueueProbe } from './queue-probe.ts';
 import { replicatedSender } from './replicated-sender.ts';
 

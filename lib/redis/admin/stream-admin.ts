@@ -19,11 +19,11 @@ import type { Log } from '../../process/log.ts';
 import { messageOf } from '../../process/message-of.ts';
 import { maskedUri } from '../../process/uri.ts';
 import { RedisConnection } from '../server/connection.ts';
-import { clockOf, Histories } from '../server/facts.ts';
+import { clockOf, Histories } from '../server/server-info.ts';
 import { entriesOf, FIND } from '../stream/entry.ts';
 import { ensureGroup, xinfo } from '../stream/group.ts';
 import type { IdIndex } from '../stream/id-index.ts';
-import { KnownIdentity } from '../stream/identity.ts';
+import { KnownIdentity } from '../stream/queue-metadata.ts';
 import { GROUP, keyOf } from '../stream/layout.ts';
 import { type PartitionsOptions, type QueuePartition, queuePartitions } from '../stream/queue-partitions.ts';
 import { withRights } from '../stream/rights.ts';
@@ -37,7 +37,7 @@ import { streamStatus } from './stream-status.ts';
 const CONNECT_MS = 5_000;
 const ANSWER_TIMEOUT_MS = 10_000;
 
-/** Limits of one call of page.lua, because it blocks Redis. */
+/** Limits of one call of read-page.lua, because it blocks Redis. */
 const PAGE_ENTRIES = 500;
 const PAGE_BYTES = 4 << 20;
 const ERASURES_PAGE = 1_000;
@@ -52,9 +52,9 @@ const STATES_MAX = 32;
 const STATE = ['fields.lua', 'entry-state.lua'];
 const SCRIPTS = {
   replay: new Script('replay.lua', ...STATE),
-  states: new Script('states.lua', ...STATE),
+  states: new Script('entry-states.lua', ...STATE),
   erase: new Script('erase.lua', ...STATE, 'index-value.lua'),
-  page: new Script('page.lua', ...STATE),
+  page: new Script('read-page.lua', ...STATE),
   landAgain: new Script('land-again.lua', ...STATE),
 };
 

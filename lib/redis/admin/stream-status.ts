@@ -2,7 +2,7 @@
 import type { ReplicaStatus, ServerStatus, StreamStatus } from '../../ingest/queue-admin.ts';
 import { REPLICA_LEASE_MS, RETENTION_MS } from '../../ingest/queue.ts';
 import { durabilityFaults, replicationFaults } from '../server/durability.ts';
-import { clockOf, serverInfo, serverName, type ServerInfo } from '../server/facts.ts';
+import { clockOf, serverInfo, serverName, type ServerInfo } from '../server/server-info.ts';
 import { xinfo } from '../stream/group.ts';
 import { ACCEPT } from '../stream/entry.ts';
 import { GROUP, keyOf } from '../stream/layout.ts';

@@ -9,7 +9,7 @@ import { RedisError } from '../wire/errors.ts';
 import { Script } from '../wire/script.ts';
 import type { RedisBytes } from '../wire/values.ts';
 import { GROUP, keyOf } from '../stream/layout.ts';
-import type { Replies } from './replies.ts';
+import type { Replies } from './timed-replies.ts';
 
 const CLAIM_INTERVAL_MS = 1_000;
 const CLAIM_BYTES = 4 << 20;

@@ -11,12 +11,12 @@ import type { AcceptedEvent, Delivery, EntryName, QueueReader, QueueReport, Queu
 import type { Clock, Random, Timer } from '../../process/clock.ts';
 import type { Log } from '../../process/log.ts';
 import { RedisConnection } from '../server/connection.ts';
-import { clockOf, Histories } from '../server/facts.ts';
+import { clockOf, Histories } from '../server/server-info.ts';
 import { EntryReading } from './entry-reading.ts';
-import { Replies } from './replies.ts';
+import { Replies } from './timed-replies.ts';
 import { entriesOf } from '../stream/entry.ts';
 import { ensureGroup, makeGroup, warnOfOthers } from '../stream/group.ts';
-import { KnownIdentity } from '../stream/identity.ts';
+import { KnownIdentity } from '../stream/queue-metadata.ts';
 import { assertRights } from '../stream/rights.ts';
 import type { Client } from '../wire/redis-client.ts';
 import { Script } from '../wire/script.ts';

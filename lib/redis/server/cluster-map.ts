@@ -5,7 +5,7 @@
 // migrates, a partition refuses events, and producers send them again.
 import type { ClockAndRandom } from '../../process/clock.ts';
 import type { QueueAddress } from '../../process/queue-uri.ts';
-import { shared } from '../../process/shared.ts';
+import { shared } from '../../process/share-call.ts';
 import { askOnce } from './ask-once.ts';
 import type { MasterLookup } from './connection.ts';
 import type { RedisValue, Server } from '../wire/values.ts';

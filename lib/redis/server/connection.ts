@@ -14,7 +14,7 @@ import { withTimeout } from '../wire/deadline.ts';
 import { causeOf, hasCode, isForbidden, QueueRefusal, type RedisError, isPasswordRefused } from '../wire/errors.ts';
 import { type Client, type ClientUser, RedisClient } from '../wire/redis-client.ts';
 import type { Command, RedisBytes, RedisValue, Sender, Server } from '../wire/values.ts';
-import { assertMaster, isNotMaster } from './facts.ts';
+import { assertMaster, isNotMaster } from './server-info.ts';
 
 const REOPEN_INTERVAL_MS = 1_000;
 /** Covers connecting, the handshake and the inspection. */

@@ -3,7 +3,7 @@
 import type { Log } from '../../process/log.ts';
 import { QueueRefusal } from '../wire/errors.ts';
 import type { Server } from '../wire/values.ts';
-import { historyIn, serverInfo, type ServerInfo } from './facts.ts';
+import { historyIn, serverInfo, type ServerInfo } from './server-info.ts';
 
 export class DurabilityCheck {
   readonly #options: { readonly level: 'warn' | 'require'; readonly replicas: number; readonly log: Log };

@@ -7,7 +7,7 @@
 // The user and password in the URI are the master's. A sentinel receives them only if it requires a password.
 import type { ClockAndRandom } from '../../process/clock.ts';
 import { messageOf } from '../../process/message-of.ts';
-import { shared } from '../../process/shared.ts';
+import { shared } from '../../process/share-call.ts';
 import { askOnce } from './ask-once.ts';
 import type { MasterLookup } from './connection.ts';
 import type { Server } from '../wire/values.ts';

@@ -9,7 +9,7 @@ import { Script } from '../wire/script.ts';
 export const ACCEPT = new Script('accept.lua', 'index-value.lua', 'retained.lua');
 
 /** Finds entries by id. */
-export const FIND = new Script('find.lua', 'index-value.lua', 'retained.lua');
+export const FIND = new Script('find-by-id.lua', 'index-value.lua', 'retained.lua');
 
 const TIME_DIGITS_MAX = String(TIME_MS_MAX).length;
 

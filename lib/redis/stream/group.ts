@@ -7,7 +7,7 @@ import type { Log } from '../../process/log.ts';
 import { GROUP, STREAM, TWO_STREAMS } from './layout.ts';
 
 const script = new Script('join.lua');
-const length = new Script('length.lua');
+const length = new Script('length-if-allowed.lua');
 
 /** Creates the group if it is missing. Resolves with true if it was missing. */
 export async function makeGroup(server: Server, stream: string): Promise<boolean> {

@@ -5,7 +5,7 @@ import { maskedUri } from '../../process/uri.ts';
 import { messageOf } from '../../process/message-of.ts';
 import { EXIT, StartFailure } from '../../process/program.ts';
 import { RedisConnection } from '../server/connection.ts';
-import { serverInfo, serverName } from '../server/facts.ts';
+import { serverInfo, serverName } from '../server/server-info.ts';
 import { SettingRefused, queueIsAway, QueueRefusal } from '../wire/errors.ts';
 import { fieldsOf } from '../wire/values.ts';
 import { xinfo } from './group.ts';

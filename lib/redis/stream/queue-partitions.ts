@@ -4,13 +4,13 @@ import { RETENTION_MS } from '../../ingest/queue.ts';
 import type { ClockAndRandom } from '../../process/clock.ts';
 import { messageOf } from '../../process/message-of.ts';
 import { queueAddress } from '../../process/queue-uri.ts';
-import { shared } from '../../process/shared.ts';
+import { shared } from '../../process/share-call.ts';
 import { askOnce } from '../server/ask-once.ts';
 import type { Server } from '../wire/values.ts';
 import { ClusterMap } from '../server/cluster-map.ts';
 import { QueueRefusal, refusedAs, SettingRefused } from '../wire/errors.ts';
 import type { MasterLookup } from '../server/connection.ts';
-import { queueIdentity, type Identify, type IdentityOptions, type QueueIdentity } from './identity.ts';
+import { queueIdentity, type Identify, type IdentityOptions, type QueueIdentity } from './queue-metadata.ts';
 import { sentinelLookup } from '../server/sentinel-lookup.ts';
 import { keyOf, STREAM, TWO_STREAMS } from './layout.ts';
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { join } from 'node:path';
 import { consumerMetrics } from '../../lib/consumer/metrics.ts';
-import { watchOf } from '../../lib/consumer/watch.ts';
+import { watchOf } from '../../lib/consumer/health.ts';
 import type { Warehouse } from '../../lib/ingest/warehouse.ts';
 import { createLog } from '../../lib/process/log.ts';
 import { metricOf } from '../support/pipeline.ts';

@@ -5,7 +5,7 @@
 //
 // Invariants: at most READ_AHEAD_BATCHES times `wanted` entries are waiting, being read or being checked. Their bodies
 // use at most BYTES_MAX in all intakes of the process, divided equally, but Redis cannot limit the bytes of a reply.
-import type { Entered } from './quarantine.ts';
+import type { Entered } from './classify.ts';
 
 /** One batch to land, and one that is read meanwhile. */
 const READ_AHEAD_BATCHES = 2;

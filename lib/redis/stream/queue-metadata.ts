@@ -4,7 +4,7 @@
 // connection reads the identity first.
 import type { Clock, Random, Timer } from '../../process/clock.ts';
 import { SettingRefused, QueueRefusal } from '../wire/errors.ts';
-import { serverHello } from '../server/facts.ts';
+import { serverHello } from '../server/server-info.ts';
 import { IdIndex } from './id-index.ts';
 import { keyOf } from './layout.ts';
 import { Script } from '../wire/script.ts';

@@ -3,7 +3,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { readGatewayConfig } from '../../lib/gateway/config.ts';
-import { checkFiles, readFiles, watchFiles } from '../../lib/gateway/files.ts';
+import { checkFiles, readFiles, watchFiles } from '../../lib/gateway/watched-files.ts';
 import { gatewayMetrics } from '../../lib/gateway/metrics.ts';
 import type { Producers } from '../../lib/gateway/producers-file.ts';
 import { StartFailure } from '../../lib/process/program.ts';

@@ -1,8 +1,8 @@
 // The settings as text, for --help and the log. The words are those of the lists in deploy/configure.md.
 import { readFileSync } from 'node:fs';
-import type { Environment } from './env.ts';
+import type { Environment } from './read-settings.ts';
 import { maskedValue } from './uri.ts';
-import type { Program } from './setting.ts';
+import type { Program } from './setting-kinds.ts';
 import { formsOf, settingsOf } from './settings.ts';
 
 const PAGE = new URL('../../deploy/configure.md', import.meta.url);

@@ -3,7 +3,7 @@
 // them together.
 import type { LogLevel } from './log.ts';
 import { isOddFile, readOperatorFileOnce, textOf } from './operator-file.ts';
-import type { PlainSetting, Program, UriSetting } from './setting.ts';
+import type { PlainSetting, Program, UriSetting } from './setting-kinds.ts';
 import { KNOWN_KEYS, settingsOf, type Key, type SETTINGS } from './settings.ts';
 import { expectedUri, isUnencrypted, postgresFiles, shown, uriFault } from './uri.ts';
 

@@ -3,11 +3,11 @@ import { chmodSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { Settings, type Environment } from '../../lib/process/env.ts';
-import { addressText, type PlainSetting } from '../../lib/process/setting.ts';
+import { Settings, type Environment } from '../../lib/process/read-settings.ts';
+import { addressText, type PlainSetting } from '../../lib/process/setting-kinds.ts';
 import { maskedUri, shown, sqlitePath, sqliteUri } from '../../lib/process/uri.ts';
 import { SETTINGS, type Key } from '../../lib/process/settings.ts';
-import { shownSettings } from '../../lib/process/settings-text.ts';
+import { shownSettings } from '../../lib/process/settings-help.ts';
 import { temporaryFolder } from '../support/scope.ts';
 
 const folder = temporaryFolder();

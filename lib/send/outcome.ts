@@ -1,7 +1,7 @@
 // The result of sending an event once (openapi/rules.md, 5).
 import { messageOf } from '../process/message-of.ts';
 import type { GatewayAnswer } from './answer-reader.ts';
-import { objectIn } from './stored.ts';
+import { objectIn } from './journal-format.ts';
 
 /** The event is in the gateway's queue. */
 export interface Accepted {

@@ -4,7 +4,7 @@ import { WarehouseMisconfigured } from '../ingest/warehouse.ts';
 import type { Timer } from '../process/clock.ts';
 import { throttled } from '../process/log.ts';
 import { messageOf } from '../process/message-of.ts';
-import { shared } from '../process/shared.ts';
+import { shared } from '../process/share-call.ts';
 import type { ConsumerOptions } from './consumer.ts';
 
 const WARNING_SHARE = 0.8;

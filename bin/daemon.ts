@@ -2,14 +2,14 @@
 //
 // A failed startup is reported in the log if the log is JSON, and otherwise as a sentence on standard error.
 import type { AddressInfo } from 'node:net';
-import { errno, type Environment, type ReadConfig } from '../lib/process/env.ts';
+import { errno, type Environment, type ReadConfig } from '../lib/process/read-settings.ts';
 import { createLog, logsText, type Log } from '../lib/process/log.ts';
 import { BUILD, EXIT, modeOf, StartFailure, versionLine } from '../lib/process/program.ts';
-import { addressText, type BindAddress, type Program } from '../lib/process/setting.ts';
+import { addressText, type BindAddress, type Program } from '../lib/process/setting-kinds.ts';
 import type { Key } from '../lib/process/settings.ts';
-import { daemonHelp, shownSettings } from '../lib/process/settings-text.ts';
+import { daemonHelp, shownSettings } from '../lib/process/settings-help.ts';
 import { onStopSignals, signalExit } from './early-signals.ts';
-import { complainer, print } from './output.ts';
+import { complainer, print } from './terminal.ts';
 import { endNow, endWritten, onOutputFailure } from './process-end.ts';
 import { SYSTEM } from '../lib/process/clock.ts';
 

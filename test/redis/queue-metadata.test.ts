@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import type { Server } from '../../lib/redis/wire/values.ts';
-import { queueIdentity } from '../../lib/redis/stream/identity.ts';
+import { queueIdentity } from '../../lib/redis/stream/queue-metadata.ts';
 import { connectedTo } from '../support/partition.ts';
 import { TestRedis } from '../support/redis.ts';
 import { SYSTEM } from '../support/system.ts';

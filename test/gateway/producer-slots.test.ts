@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { setImmediate as turnEnd } from 'node:timers/promises';
 import { describe, it } from 'node:test';
-import { ProducerTurns } from '../../lib/gateway/producer-turns.ts';
+import { ProducerTurns } from '../../lib/gateway/producer-slots.ts';
 import { VirtualClock } from '../support/virtual-clock.ts';
 
 /** Turns, the log of the tasks that began or were refused, and the functions that end the running tasks. */

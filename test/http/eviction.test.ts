@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { HANDSHAKE_FREE_MS, overLimit, victimOf, type Place } from '../../lib/http/connection-room.ts';
+import { HANDSHAKE_FREE_MS, overLimit, victimOf, type Place } from '../../lib/http/eviction.ts';
 
 type Named = Place & { readonly name: string };
 

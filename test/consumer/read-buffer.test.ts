@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
-import { Intake, READS_AT_ONCE, readEntriesMax } from '../../lib/consumer/intake.ts';
-import type { Entered } from '../../lib/consumer/quarantine.ts';
+import { Intake, READS_AT_ONCE, readEntriesMax } from '../../lib/consumer/read-buffer.ts';
+import type { Entered } from '../../lib/consumer/classify.ts';
 
 const MIB = 1 << 20;
 

@@ -3,7 +3,7 @@
 // Fact: a lookup may fetch a whole event over the connection that new events use. 2,300 simultaneous lookups delayed
 // other producers' events past the queue's timeout, and 0.9 MB of small gzip bodies delayed another producer's body
 // by 1.4 s. Choice: a few tasks at a time, and one line per producer. Effect: a producer waits for two tasks of a
-// busy one (test/gateway/producer-turns.test.ts).
+// busy one (test/gateway/producer-slots.test.ts).
 import type { Clock } from '../process/clock.ts';
 
 interface Waiter {
