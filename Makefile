@@ -7,7 +7,7 @@ TESTS ?=
 CONCURRENCY ?= 6
 
 .DEFAULT_GOAL := help
-.PHONY: status-picture installed-test help setup checks sarif-check prometheus-rule dev-cert redis postgres ingest-run ingest-test ingest-test-long test together waiting apart lint format format-check report typecheck campaign simulate soak fuzz rolling-restart fail-over image-test snippets runtimes browser-test package bench bench-gate bench-gate-check
+.PHONY: careless status-picture installed-test help setup checks sarif-check prometheus-rule dev-cert redis postgres ingest-run ingest-test ingest-test-long test together waiting apart lint format format-check report typecheck campaign simulate soak fuzz rolling-restart fail-over image-test snippets runtimes browser-test package bench bench-gate bench-gate-check
 
 help: ## print the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)$$/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-24s %s\n", $$1, $$2 }'
@@ -89,6 +89,9 @@ campaign: setup postgres ## run random faults under load, after the broken build
 simulate: setup ## run interleavings with faults in virtual time, after the broken builds; SIM_SEEDS (300), SIM_FROM (skips the builds)
 	@[ -n "$(SIM_FROM)" ] || SIM_BUILDS=all $(NODE) --test --test-reporter=spec test/simulation/broken-builds.long.ts
 	@$(NODE) --disable-warning=ExperimentalWarning test/simulation/simulate.ts
+
+careless: setup postgres ## which tests notice each careless change of test/careless? Hours; CARELESS=http,consumer selects, CARELESS_ALL=1 runs all tests
+	@$(NODE) test/careless/matrix.ts
 
 soak: setup ## check that memory stays level under load for 15 minutes; SOAK_SECONDS, SOAK_RATE
 	$(NODE) --test --test-reporter=spec test/soak/soak.ts
