@@ -8,6 +8,7 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import { pathToFileURL } from 'node:url';
+import type { HeapReport } from './load/heap-report.ts';
 import type { ClientFiles } from './load/options.ts';
 import { CertificateAuthority, LOCALHOST } from '../test/support/certificate-authority.ts';
 
@@ -26,8 +27,8 @@ export interface RunningServer {
   readonly name: string;
   readonly pid: number;
   readonly port: number;
-  /** Returns the bytes that a node program has allocated on V8's heap; `undefined` for other programs. */
-  readonly allocatedBytes?: (() => Promise<number>) | undefined;
+  /** Set only for node programs. */
+  readonly heapReport?: (() => Promise<HeapReport>) | undefined;
   /** The data folder, if there is one. */
   readonly folder?: string;
   /** Returns the number of bytes written to standard output. */
@@ -51,7 +52,7 @@ export function checkOut(commit: string): string {
   return folder;
 }
 
-const PRELOAD = { NODE_OPTIONS: `--import=${pathToFileURL(join(ROOT, 'bench/load/allocated-bytes.ts')).href}` };
+const PRELOAD = { NODE_OPTIONS: `--import=${pathToFileURL(join(ROOT, 'bench/load/heap-report.ts')).href}` };
 
 const running = new Set<ChildProcess>();
 process.on('exit', () => {
@@ -170,7 +171,7 @@ function server(name: string, child: ChildProcess, port: number, after?: () => v
     name,
     pid: child.pid ?? -1,
     port,
-    allocatedBytes: child.channel === null || child.channel === undefined ? undefined : () => answerOf(child),
+    heapReport: child.channel === null || child.channel === undefined ? undefined : () => answerOf(child),
     printed: () => bytes,
     stop: async () => {
       if (child.exitCode === null && child.signalCode === null) {
@@ -185,10 +186,10 @@ function server(name: string, child: ChildProcess, port: number, after?: () => v
   };
 }
 
-async function answerOf(child: ChildProcess): Promise<number> {
+async function answerOf(child: ChildProcess): Promise<HeapReport> {
   const answer = once(child, 'message');
   child.send({});
-  return Number((await answer)[0]);
+  return (await answer)[0] as HeapReport;
 }
 
 function lineOf(child: ChildProcess, pattern: RegExp): Promise<string> {

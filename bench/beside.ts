@@ -81,15 +81,15 @@ function sliced(label: string, load: SwitchedLoad, server: RunningServer, redis:
   return {
     label,
     slice: async (ms) => {
-      const allocatedBefore = await server.allocatedBytes?.();
+      const heapBefore = await server.heapReport?.();
       const before = used();
       const events = await load.run(ms);
       const after = used();
-      const allocated = await server.allocatedBytes?.();
+      const heapAfter = await server.heapReport?.();
       const heap =
-        allocated === undefined || allocatedBefore === undefined
+        heapAfter === undefined || heapBefore === undefined
           ? {}
-          : { heapBytes: (allocated - allocatedBefore) / events };
+          : { heapBytes: (heapAfter.allocatedBytes - heapBefore.allocatedBytes) / events };
       const serverUs = ((after.server - before.server) / events) * 1e6;
       const redisUs = ((after.redis - before.redis) / events) * 1e6;
       const ratePerS = (events / (after.atMs - before.atMs)) * 1000;

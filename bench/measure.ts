@@ -4,6 +4,7 @@ import { spawn } from 'node:child_process';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { NODE, ROOT, type BenchEnvironment, type RunningServer } from './bench-environment.ts';
+import type { HeapReport } from './load/heap-report.ts';
 import type { LoadOptions, LoadResult } from './load/options.ts';
 import { CANONICAL_BODY_BYTES, CANONICAL_CONNECTIONS } from './load/workload.ts';
 import { costFigures, CpuBook, residentBytes } from './process-cost.ts';
@@ -56,9 +57,10 @@ export function measure(environment: BenchEnvironment, plan: Plan, duration: Dur
   );
 }
 
-async function underLoad(
+/** Puts a running server under load. */
+export async function underLoad(
   environment: BenchEnvironment,
-  plan: Plan,
+  plan: Omit<Plan, 'subject'>,
   duration: Duration,
   redis: RunningServer,
   server: RunningServer,
@@ -67,6 +69,7 @@ async function underLoad(
   let after = before;
   let residentWarm = 0;
   let residentDone = 0;
+  const heap: (Promise<HeapReport> | undefined)[] = [];
   const result = await runLoad(
     plan.load ?? 'paced.ts',
     clientOptions(environment, server, plan.options, {
@@ -76,10 +79,12 @@ async function underLoad(
     {
       warm: () => {
         residentWarm = residentBytes(server.pid);
+        heap.push(server.heapReport?.());
         before = new CpuBook();
       },
       done: () => {
         after = new CpuBook();
+        heap.push(server.heapReport?.());
         residentDone = residentBytes(server.pid);
       },
     },
@@ -95,11 +100,19 @@ async function underLoad(
       p99Ms: result.latency.p99,
       ...costFigures(before, after, server.pid, redis.pid, counted),
       residentGrowth: residentDone / residentWarm,
+      ...collectionFigures(await heap[0], await heap[1], result.elapsedMs),
       ...openLoopFigures(result, plan.options?.ratePerS),
     },
     statuses: result.statuses,
     ...(reason === undefined ? {} : { void: reason }),
   };
+}
+
+function collectionFigures(before: HeapReport | undefined, after: HeapReport | undefined, elapsedMs: number): Figures {
+  if (before === undefined || after === undefined) return {};
+  const perMinute = (kind: 'youngCollections' | 'fullCollections'): number =>
+    (after[kind] - before[kind]) / (elapsedMs / 60_000);
+  return { youngCollections: perMinute('youngCollections'), fullCollections: perMinute('fullCollections') };
 }
 
 export function progress(step: string): void {

@@ -8,6 +8,7 @@
 // Exit codes: 0 if all goals were reached, 1 if one was missed, 3 if one has no verdict.
 //
 // BENCH_ROUNDS (5), BENCH_SECONDS (3) and BENCH_CASES (comma-separated names; all by default) select what runs.
+// BENCH_LABELS (comma-separated beginnings of labels) selects some runs of a case.
 import { appendFileSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Bench } from './bench.ts';
@@ -19,6 +20,7 @@ import { landing } from './cases/landing.ts';
 import { largeBodies } from './cases/large-bodies.ts';
 import { latency } from './cases/latency.ts';
 import { newConnections } from './cases/new-connections.ts';
+import { ordinary } from './cases/ordinary.ts';
 import { overload } from './cases/overload.ts';
 import { pipelining } from './cases/pipelining.ts';
 import { queueMemory } from './cases/queue-memory.ts';
@@ -33,7 +35,7 @@ import { caseTable, missedGoals } from './report/table.ts';
 import { summarize, type CaseSamples, type CaseSummary } from './summary.ts';
 
 const CASES: readonly BenchCase[] = [
-  ...[saturation, latency, overload, newConnections, largeBodies],
+  ...[saturation, ordinary, latency, overload, newConnections, largeBodies],
   ...[pipelining, allocation, idleConnections, queueMemory, landing, whole, sender],
 ];
 const WARMUP_SECONDS = 1.5;
@@ -80,7 +82,7 @@ function ended(): number {
 }
 
 async function runCase(benchCase: BenchCase): Promise<CaseSamples> {
-  const runs = await benchCase.runs(bench);
+  const runs = (await benchCase.runs(bench)).filter(({ labels }) => labels.some(isChosen));
   const samples = new Map<string, Sample[]>(runs.flatMap(({ labels }) => labels).map((label) => [label, []]));
   const caseRounds = Math.min(rounds, benchCase.roundsMax ?? rounds);
   for (let round = 0; round < caseRounds; round += 1) {
@@ -128,8 +130,17 @@ function number(name: string, otherwise: number): number {
   process.exit(2);
 }
 
+function list(name: string): readonly string[] {
+  return (process.env[name] ?? '').split(',').filter((item) => item !== '');
+}
+
+function isChosen(label: string): boolean {
+  const beginnings = list('BENCH_LABELS');
+  return beginnings.length === 0 || beginnings.some((beginning) => label.startsWith(beginning));
+}
+
 function chosen(): readonly BenchCase[] {
-  const names = (process.env['BENCH_CASES'] ?? '').split(',').filter((name) => name !== '');
+  const names = list('BENCH_CASES');
   const unknown = names.filter((name) => !CASES.some((one) => one.name === name));
   if (unknown.length > 0) {
     process.stderr.write(
