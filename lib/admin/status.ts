@@ -52,8 +52,9 @@ const PARTS: Readonly<Record<Session['sides'][number], (session: Session) => Pro
     for (const reason of away) lines.push(`  unavailable: ${reason}`);
     const head = ['partition', 'events', 'memory', 'unread', 'pending', 'oldest unlanded'];
     const rows = partitions.map(({ name, events, memoryBytes, unread, pending, oldestUnlandedMs }) => {
-      const oldest = unread + pending === 0 ? '-' : durationText(oldestUnlandedMs);
-      return [name, countText(events), bytesText(memoryBytes), countText(unread), countText(pending), oldest];
+      const oldest = unread === 0 && pending === 0 ? '-' : durationText(oldestUnlandedMs);
+      const unreadText = unread === undefined ? 'unknown' : countText(unread);
+      return [name, countText(events), bytesText(memoryBytes), unreadText, countText(pending), oldest];
     });
     lines.push('', ...table([head, ...rows], [1, 2, 3, 4, 5], '  '));
     const replicas = partitions.flatMap(({ name: partition, replicas: some }) =>

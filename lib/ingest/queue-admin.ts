@@ -18,7 +18,8 @@ export interface PartitionStatus {
   readonly stream: string;
   readonly events: number;
   readonly memoryBytes: number | undefined;
-  readonly unread: number;
+  /** `undefined` until a consumer has counted: after a restart or a fail-over, Redis does not know this number. */
+  readonly unread: number | undefined;
   readonly pending: number;
   /** Age of the oldest unlanded event; 0 if all events have landed. */
   readonly oldestUnlandedMs: number;

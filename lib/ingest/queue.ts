@@ -84,14 +84,16 @@ export interface AcceptedEvent extends Pick<Delivery, 'source' | 'acceptedAtMs'>
 export type EntryName = Pick<Delivery, 'source' | 'entry' | 'servers'>;
 
 export interface QueueReport {
-  readonly unlanded: number;
+  /** `undefined` until a consumer has counted: after a restart or a fail-over, Redis does not know this number. */
+  readonly unlanded: number | undefined;
+  /** The age of the oldest unlanded event, or 0 if there is none. Known even if their number is not. */
   readonly oldestMs: number;
   readonly events: number;
   /** A lower bound of the difference between this process's clock and the queue's. */
   readonly clockSkewMs?: number;
   readonly memoryBytes: number | undefined;
   readonly memoryLimitBytes: number | undefined;
-  /** Entries that the group has acknowledged since the stream was created. */
+  /** Entries that the group has acknowledged since the stream was created; unknown if `unlanded` is. */
   readonly acknowledged?: number | undefined;
   /** Consumers with a recent heartbeat. */
   readonly consumers?: number | undefined;

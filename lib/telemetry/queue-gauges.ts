@@ -12,7 +12,8 @@ const FRESH_MS = 15_000;
 
 /** The state of one partition of the queue. */
 export interface StreamReport {
-  readonly unlanded: number;
+  /** `undefined` if nobody has counted the events. The gauge then has no sample. */
+  readonly unlanded: number | undefined;
   /** The age of the oldest unlanded event in milliseconds, or 0 if there is none. */
   readonly oldestMs: number;
   readonly events: number;

@@ -92,15 +92,15 @@ describe('the entries that the server reads', () => {
       const reports: number[] = [];
       const past = state.endsWith('past retention') ? 0 : 48 * HOUR_MS;
       const server = await connectedTo(redis.uri, t);
-      const trimmer = new StreamTrimmer({
-        ...{ clock: SYSTEM.clock, server, stream: STREAM, retentionMs: past, log: QUIET_LOG },
-        program: 'consumer',
-        onReport: ({ events }) => reports.push(events),
-      });
+      const common = { clock: SYSTEM.clock, server, stream: STREAM, program: 'consumer', log: QUIET_LOG } as const;
+      const onReport = ({ events }: { events: number }): unknown => reports.push(events);
+      const trimmer = new StreamTrimmer({ ...common, retentionMs: past, onReport });
       await eventually(
         'the clock has gone on',
         async () => Number((await redis.entries())[0]?.entry.split('-')[0]) < Date.now(),
       );
+      // A consumer has corrected Redis' counter of read entries before.
+      await new StreamTrimmer({ ...common, retentionMs: 48 * HOUR_MS }).trim(0);
       const { entries } = await costOf(() => trimmer.trim(0));
       assert.ok(entries > 0 && entries <= most, `${entries}`);
       assert.deepEqual(reports, [past === 0 ? 0 : 10]);

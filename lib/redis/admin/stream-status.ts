@@ -3,7 +3,7 @@ import type { ReplicaStatus, ServerStatus, StreamStatus } from '../../ingest/que
 import { REPLICA_LEASE_MS, RETENTION_MS } from '../../ingest/queue.ts';
 import { durabilityFaults, replicationFaults } from '../server/durability.ts';
 import { clockOf, serverInfo, serverName, type ServerInfo } from '../server/server-info.ts';
-import { xinfo } from '../stream/group.ts';
+import { PLACE_FILES, xinfo } from '../stream/group.ts';
 import { ACCEPT } from '../stream/entry.ts';
 import { GROUP, keyOf } from '../stream/layout.ts';
 import { otherTypes } from '../stream/rights.ts';
@@ -11,7 +11,7 @@ import { RedisError, refusedAs } from '../wire/errors.ts';
 import { Script } from '../wire/script.ts';
 import { fieldsOf, type RedisValue, type Server } from '../wire/values.ts';
 
-const LAG = new Script('lag.lua', 'fields.lua', 'accepted-at.lua', 'group-place.lua');
+const LAG = new Script('lag.lua', ...PLACE_FILES, 'accepted-at.lua');
 
 export async function streamStatus(server: Server, stream: string): Promise<StreamStatus> {
   const info = await serverInfo(server);
@@ -41,7 +41,7 @@ export async function streamStatus(server: Server, stream: string): Promise<Stre
       stream,
       events: Number(events),
       memoryBytes,
-      unread,
+      unread: unread < 0 ? undefined : unread,
       pending,
       oldestUnlandedMs,
       replicas,

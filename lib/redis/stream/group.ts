@@ -6,6 +6,9 @@ import { fieldsOf, type RedisValue, type Server } from '../wire/values.ts';
 import type { Log } from '../../process/log.ts';
 import { GROUP, STREAM, TWO_STREAMS } from './layout.ts';
 
+/** The files that a script needs for group_place. */
+export const PLACE_FILES = ['fields.lua', 'server-figures.lua', 'count-entries.lua', 'group-place.lua'] as const;
+
 const script = new Script('join.lua');
 const length = new Script('length-if-allowed.lua');
 

@@ -46,6 +46,7 @@ const RIGHTS: Readonly<Record<Program, readonly string[]>> = {
     'xlen S',
     'zmscore K:erased x',
     `xgroup delconsumer S ${GROUP} x`,
+    `xgroup setid S ${GROUP} 0`,
     `xinfo consumers S ${GROUP}`,
     `xreadgroup group ${GROUP} x streams S >`,
     `xclaim S ${GROUP} x 0 1-1`,

@@ -8,6 +8,7 @@ import { withTimeout } from '../wire/deadline.ts';
 import { isForbidden } from '../wire/errors.ts';
 import { Script } from '../wire/script.ts';
 import { fieldsOf, type RedisValue, type Server } from '../wire/values.ts';
+import { PLACE_FILES } from './group.ts';
 import { GROUP } from './layout.ts';
 import { assertRights } from './rights.ts';
 
@@ -18,6 +19,11 @@ const ANSWER_TIMEOUT_MS = 5_000;
 /** Limits the entries that one call removes, because it blocks Redis. */
 const CALL_ENTRIES = 1_000;
 const PAUSE_MS = 10;
+/** Limits of one call of count.lua, and of the time for which it is repeated before the next report. */
+const COUNT_ENTRIES = 2_000;
+const COUNT_BYTES = 1 << 20;
+const COUNT_PAUSE_MS = 20;
+const COUNT_MS = 1_000;
 const NOT_TRIMMED = 'the queue could not be trimmed';
 
 interface TrimmerOptions {
@@ -35,11 +41,15 @@ type TrimReply = readonly [readonly RedisValue[], number, number, number, readon
 
 export class StreamTrimmer {
   readonly #options: TrimmerOptions;
-  readonly #script = new Script('trim.lua', 'fields.lua', 'accepted-at.lua', 'group-place.lua');
+  readonly #script = new Script('trim.lua', ...PLACE_FILES, 'accepted-at.lua', 'trim-entries.lua', 'trim-ids.lua');
+  readonly #count = new Script('count.lua', ...PLACE_FILES);
   #timer: Timer | undefined;
   #trimming: Promise<void> | undefined;
   /** The server's clock minus this process's monotonic clock, which is never set. */
   serverOffsetMs = Number.NEGATIVE_INFINITY;
+  /** True if Redis' counter of the entries that the group has read must be corrected. */
+  #isCounterWrong = false;
+  #isUncounted = false;
   /** Why the last call was forbidden. */
   #forbidden: string | undefined;
 
@@ -72,6 +82,7 @@ export class StreamTrimmer {
     try {
       while (await this.#call(sharedMs)) await clock.sleep(PAUSE_MS);
       this.#forbidden = undefined;
+      if (this.#isCounterWrong && program === 'consumer') await this.#countUnread();
     } catch (cause) {
       const forbidden = isForbidden(cause) ? cause.message : undefined;
       const isNew = forbidden !== undefined && forbidden !== this.#forbidden;
@@ -80,6 +91,16 @@ export class StreamTrimmer {
       // Events are accepted and landed without trimming, so the missing rights are only logged.
       const reason = await assertRights(server, stream, program).then(() => forbidden, messageOf);
       log.warn({ reason }, NOT_TRIMMED);
+    }
+  }
+
+  /** Corrects Redis' counter of the entries that the group has read, which a restart or a fail-over makes wrong. */
+  async #countUnread(): Promise<void> {
+    const { server, stream, clock } = this.#options;
+    const args = [GROUP, COUNT_ENTRIES, COUNT_BYTES, COUNT_PAUSE_MS].map(String);
+    for (const endMs = clock.ms() + COUNT_MS; clock.ms() < endMs; await clock.sleep(COUNT_PAUSE_MS)) {
+      const more = await withTimeout(clock, this.#count.run(server, stream, args), ANSWER_TIMEOUT_MS);
+      if (more === 0) return void (this.#isUncounted && (await this.#call(0)));
     }
   }
 
@@ -96,8 +117,10 @@ export class StreamTrimmer {
     };
     const valueOf = (name: string): number => known(name) ?? 0;
     this.serverOffsetMs = serverMs - clock.ms();
+    this.#isCounterWrong = valueOf('recount') === 1;
+    this.#isUncounted = valueOf('uncounted') === 1;
     onReport?.({
-      unlanded: valueOf('unlanded'),
+      unlanded: this.#isUncounted ? undefined : valueOf('unlanded'),
       oldestMs: valueOf('oldest') === 0 ? 0 : Math.max(0, atMs - valueOf('oldest')),
       events: valueOf('length'),
       // The server read its clock between this process's two readings.

@@ -19,11 +19,10 @@
 --
 -- An entry that was deleted by hand while it was pending would block trimming forever, so it is removed from the
 -- group's list when it is the oldest one there.
+-- Includes: trim-entries.lua and trim-ids.lua remove, and server-figures.lua reports.
 local ERASURE_MS = 35 * 24 * 3600000
 -- A name may be this much later than the clock.
 local AHEAD_MS = 1000
--- The number of entries whose times one call reads while names are later than the clock.
-local PAGE = 100
 local call, match = redis.call, string.match
 local stream, group, limit = KEYS[1], ARGV[3], tonumber(ARGV[4])
 local tag = '{' .. stream .. '}:'
@@ -46,7 +45,7 @@ about = there and fields(about) or { length = 0, ['last-generated-id'] = '0-0' }
 local length = about.length
 local ahead = math.max(0, tonumber(match(about['last-generated-id'], '^%d+')) - server_now)
 local since = ahead > AHEAD_MS and math.min(server_now, tonumber(seen.since) or server_now) or nil
-local unread, next, pending, held = group_place(stream, group, length)
+local unread, next, pending, held, is_right = group_place(stream, group, about)
 
 -- XINFO shows which entries may have been deleted, so the oldest pending one is rarely read.
 local function may_be_gone(entry)
@@ -68,57 +67,19 @@ local oldest = nil
 if unlanded then
   oldest = time_of(since and call('XRANGE', stream, unlanded, unlanded)[1] or { unlanded, {} })
 end
-local dropped, more = 0, #gone == limit
-if length > 0 then
-  local bound = earlier(past, unlanded)
-  dropped = call('XTRIM', stream, 'MINID', '~', bound, 'LIMIT', limit)
-  -- `~` removes only whole nodes, up to the limit. The rest, less than a node, is removed exactly.
-  if dropped >= limit / 2 then more = true else dropped = dropped + call('XTRIM', stream, 'MINID', '=', bound) end
-  if since and not more then
-    local page, kept = call('XRANGE', stream, '-', '+', 'COUNT', PAGE), 1
-    while page[kept] and time_of(page[kept]) < tonumber(past) and (not unlanded or before(page[kept][1], unlanded)) do
-      kept = kept + 1
-    end
-    local first = page[kept] or call('XRANGE', stream, '(' .. page[#page][1], '+', 'COUNT', 1)[1]
-    if kept > 1 then
-      local how, bound = first and 'MINID' or 'MAXLEN', first and first[1] or 0
-      dropped = dropped + call('XTRIM', stream, how, '=', bound)
-      more = kept > PAGE
-    end
-  end
-end
-
 local function is_over(entry)
   return before(entry, past) and not (unlanded and not before(entry, unlanded))
 end
 
--- A slice ends where the next one begins; the newest one ends with the stream.
-local starts = call('GET', ids)
-local turned, ended, ends_at = tonumber(seen.turned), {}, {}
-if starts and not more then
-  local kept, over, ends = {}, {}, about['last-generated-id']
-  for start, at in string.gmatch(since and seen.ended or '', '(%d+):(%d+)') do ends_at[start] = tonumber(at) end
-  turned = since and math.max(since, math.min(server_now, turned or since))
-  local newest = match(starts, '^%d+')
-  if newest and since and server_now - turned >= ARGV[1] / 3 then
-    -- A slice's start must not be later than its entries.
-    starts, turned = string.format('%d', newest - 1) .. ' ' .. starts, server_now
-  end
-  for start in string.gmatch(starts, '%d+') do
-    local at = since and ends ~= about['last-generated-id'] and (ends_at[start] or server_now)
-    if at then ended[#ended + 1] = start .. ':' .. string.format('%d', at) end
-    local is_past = is_over(ends) or at and at < tonumber(past) and not (oldest and oldest <= at)
-    if is_past then over[#over + 1] = ids .. ':' .. start else kept[#kept + 1] = start end
-    ends = start
-  end
-  if since then kept[#kept + 1] = '!' end
-  if #over > 0 then
-    -- Fact: deleting a hash of a million ids blocks the server for a second. Choice: UNLINK, which frees it in a
-    -- thread.
-    call('UNLINK', unpack(over))
-  end
-  local left = table.concat(kept, ' ')
-  if left == '' then call('DEL', ids) elseif left ~= call('GET', ids) then call('SET', ids, left) end
+local dropped, more = 0, #gone == limit
+if length > 0 then
+  local has_more
+  dropped, has_more = trim_entries(stream, past, unlanded, limit, since and time_of)
+  more = more or has_more
+end
+local turned, ended = seen.turned or '', seen.ended or ''
+if not more then
+  turned, ended = trim_ids(ids, ARGV[1], past, server_now, about['last-generated-id'], is_over, oldest, since, seen)
 end
 
 -- An erasure is noted for 35 days, so that it outlives backups of the warehouse, or for as long as an event that was
@@ -130,27 +91,15 @@ call('ZREMRANGEBYSCORE', tag .. 'erased', '-inf', string.format('(%d', over_ms))
 local last_replay = call('HMGET', replays, '\n')[1]
 if last_replay and is_over(last_replay) then call('UNLINK', replays) end
 
--- Managed servers refuse INFO, and some users have no right to it.
-local info = redis.pcall('INFO', 'memory')
-info = type(info) == 'string' and info or ''
-
--- A replica counts while it acknowledges its data every second, as for min-replicas-max-lag.
-local REPLICA_LAG_S = 10
-local replication = redis.pcall('INFO', 'replication')
-local replicas = type(replication) == 'string' and match(replication, 'role:master') and 0 or -1
-if replicas == 0 then
-  for lag in string.gmatch(replication, 'state=online,offset=%d+,lag=(%d+)') do
-    if tonumber(lag) <= REPLICA_LAG_S then replicas = replicas + 1 end
-  end
-end
-
+local memory = info_of('memory')
 local look = {
-  length = length - dropped, unlanded = unread + pending,
-  acknowledged = (about['entries-added'] or 0) - unread - pending, consumers = call('ZCARD', tag .. 'replicas'),
-  replicas = replicas, oldest = oldest and string.format('%d', oldest) or '',
-  at = more and 0 or server_now, ahead = ahead, since = since or '', turned = turned or '',
-  ended = table.concat(ended, ' '),
-  memory = match(info, 'used_memory:(%d+)') or -1, limit = match(info, 'maxmemory:(%d+)') or -1,
+  length = length - dropped, unlanded = (unread or length) + pending, uncounted = unread and 0 or 1,
+  recount = there and not is_right and 1 or 0,
+  acknowledged = unread and (about['entries-added'] or 0) - unread - pending or -1,
+  consumers = call('ZCARD', tag .. 'replicas'), replicas = replicas_of(),
+  oldest = oldest and string.format('%d', oldest) or '',
+  at = more and 0 or server_now, ahead = ahead, since = since or '', turned = turned, ended = ended,
+  memory = match(memory, 'used_memory:(%d+)') or -1, limit = match(memory, 'maxmemory:(%d+)') or -1,
 }
 local list = {}
 for name, value in pairs(look) do list[#list + 1], list[#list + 2] = name, value end
