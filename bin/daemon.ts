@@ -92,8 +92,8 @@ async function check<C>(
   for (const warning of report.warnings) complain(`warning: ${warning}`);
   if (config === undefined) throw new StartFailure(EXIT.configuration, report.problems.join('\n'));
   for (const warning of await daemon.check(config)) complain(`warning: ${warning}`);
-  print('the configuration is good\n');
   if (mode === 'connect') await daemon.connect(config, (line) => print(`${line}\n`));
+  print('the configuration is good\n');
   return EXIT.clean;
 }
 
