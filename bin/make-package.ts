@@ -7,6 +7,7 @@
 import { execFileSync } from 'node:child_process';
 import { cpSync, existsSync, globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join, relative, resolve } from 'node:path';
+import { BUILD } from '../lib/process/program.ts';
 import { print, showStep } from './terminal.ts';
 
 const root = resolve(import.meta.dirname, '..');
@@ -30,17 +31,22 @@ const DOCUMENTS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
 };
 
 interface Manifest {
-  readonly version: string;
   readonly license: string;
   readonly engines: { readonly node: string };
   readonly bin: Readonly<Record<string, string>>;
 }
 
 const readManifest = (path: string): Manifest => JSON.parse(readFileSync(join(root, path), 'utf8')) as Manifest;
-const { version: released, license } = readManifest('package.json');
-const isClone = existsSync(join(root, '.git'));
-const revision = isClone ? run(root, 'git', ['rev-parse', '--short=12', 'HEAD']).trim() : 'unreleased';
-const version = packageVersion();
+const { license } = readManifest('package.json');
+const { revision } = BUILD;
+const isChanged = revision !== 'unknown' && run(root, 'git', ['status', '--porcelain', '--untracked-files=no']) !== '';
+const version = `${BUILD.version}${isChanged ? '.dirty' : ''}`;
+/** What stands for the version in the files of `deploy`. A tag of an image has no `+`. */
+const STAMPS: readonly (readonly [RegExp, string])[] = [
+  [/(?<=ingest-gateway:|newTag: )VERSION\b/g, version.replaceAll('+', '-')],
+  [/(?<=^ARG VERSION=)unknown$/m, version],
+  [/(?<=^ARG REVISION=)unknown$/m, revision],
+];
 
 rmSync(target, { recursive: true, force: true });
 for (const [name, documents] of Object.entries(DOCUMENTS)) {
@@ -61,6 +67,7 @@ for (const [name, documents] of Object.entries(DOCUMENTS)) {
       cpSync(join(root, path), join(stage, path));
   for (const [from, to] of Object.entries({ ...documents, LICENSE: 'LICENSE' }))
     cpSync(join(root, from), join(stage, to), { recursive: true });
+  for (const path of globSync('deploy/**/{*.md,*.yaml,Containerfile}', { cwd: stage })) stamp(join(stage, path));
   writeFileSync(join(stage, 'package.json'), `${JSON.stringify(manifest, undefined, 2)}\n`);
   writeFileSync(join(target, `${name}-${version}.cdx.json`), billOfMaterials(manifest));
   run(stage, 'npm', ['pack', '--loglevel=error', '--pack-destination', target]);
@@ -69,15 +76,9 @@ for (const [name, documents] of Object.entries(DOCUMENTS)) {
   print(`${relative(process.cwd(), join(target, `${name}-${version}.tgz`))}\n`);
 }
 
-/**
- * Returns the version in package.json if this commit has the tag `v<version>`, or if this is not a clone. Otherwise
- * returns `<version>+git<date>.<revision>`, which dpkg and rpm sort after the release and by the date of the commit.
- */
-function packageVersion(): string {
-  if (!isClone) return released;
-  if (run(root, 'git', ['tag', '--points-at', 'HEAD']).split('\n').includes(`v${released}`)) return released;
-  const date = run(root, 'git', ['log', '-1', '--format=%cd', '--date=format-local:%Y%m%d']).trim();
-  return `${released}+git${date}.${revision}`;
+function stamp(path: string): void {
+  const text = STAMPS.reduce((changed, [from, to]) => changed.replace(from, to), readFileSync(path, 'utf8'));
+  writeFileSync(path, text);
 }
 
 /** Copies the shell scripts that start the programs, and bin/node. Programs that are JavaScript files need neither. */

@@ -1,5 +1,7 @@
 // Flags, exit codes and versions, which are the same for all programs of the project.
+import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
 import { messageOf } from './message-of.ts';
 
 /**
@@ -55,12 +57,32 @@ export function modeOf(args: readonly string[]): Mode {
   return asked.includes('help') ? 'help' : (asked[0] ?? 'run');
 }
 
-const manifest = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as {
-  readonly version: string;
-  /** Packages contain the revision of their source. */
-  readonly revision?: string;
-};
+const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 
-export const BUILD = { version: manifest.version, revision: manifest.revision ?? 'unreleased', node: process.version };
+/** Packages contain the version of their build and the revision of their source. */
+interface Manifest {
+  readonly version: string;
+  readonly revision?: string;
+}
+
+/**
+ * Returns the version in package.json if the commit of this checkout has the tag `v<version>`, and otherwise
+ * `<version>+git<date>.<revision>`, which dpkg and rpm sort after the release and by the date of the commit.
+ */
+function checkoutOf(version: string): Required<Manifest> {
+  // Naming the repository excludes another one around this folder.
+  const repository = [`--git-dir=${ROOT}.git`, '-c', 'safe.directory=*'];
+  const show = ['log', '-1', '--abbrev=12', '--decorate-refs=refs/tags/', '--format=%ct %h %D'];
+  const { status, stdout } = spawnSync('git', [...repository, ...show], { encoding: 'utf8' });
+  if (status !== 0) return { version: `${version}+unknown`, revision: 'unknown' };
+  const [seconds, revision = '', ...tags] = stdout.trim().split(/,? (?:tag: )?/);
+  const date = new Date(Number(seconds) * 1_000).toISOString().slice(0, 10).replaceAll('-', '');
+  return { version: tags.includes(`v${version}`) ? version : `${version}+git${date}.${revision}`, revision };
+}
+
+const { version, revision } = JSON.parse(readFileSync(`${ROOT}package.json`, 'utf8')) as Manifest;
+const build = revision === undefined ? checkoutOf(version) : { version, revision };
+
+export const BUILD = { ...build, node: process.version };
 
 export const versionLine = (name: string): string => `${name} ${BUILD.version} (${BUILD.revision})\n`;

@@ -19,7 +19,8 @@ import { Pki } from '../support/pki.ts';
 import { TestRedis } from '../support/redis.ts';
 import { atEnd, eventually, temporaryFolder } from '../support/scope.ts';
 import { makePackages } from '../package/installation.ts';
-import { DEPLOY, tool } from './deploy-files.ts';
+import { BUILD } from '../../lib/process/program.ts';
+import { tool } from './deploy-files.ts';
 
 const buildah = tool('buildah', 'buildah');
 const folder = temporaryFolder('ingest-image-');
@@ -61,9 +62,10 @@ function makeImage(): void {
   const quietly = ['--cache', npmCache, '--no-audit', '--no-fund', '--loglevel=error'];
   const stdio = ['ignore', 'ignore', 'inherit'] as const;
   execFileSync('npm', ['install', ...quietly, join(context, 'package', tarball)], { cwd: outside, stdio: [...stdio] });
-  const given = ['BUILD=localhost/base', 'RUNTIME=localhost/base', 'VERSION=1.2.3', 'REVISION=abc'];
-  const bases = given.flatMap((argument) => ['--build-arg', argument]);
-  const file = ['--tag', 'ingest-gateway', '--file', join(DEPLOY, 'Containerfile')];
+  // The page types the same command.
+  execFileSync('tar', ['-xzf', join(context, 'package', tarball), 'package/deploy'], { cwd: context });
+  const bases = ['BUILD', 'RUNTIME'].flatMap((name) => ['--build-arg', `${name}=localhost/base`]);
+  const file = ['--tag', 'ingest-gateway', '--file', join(context, 'package/deploy/Containerfile')];
   build('bud', ...CHROOT, '--volume', `${npmCache}:/npm-cache`, ...bases, ...file, context);
 }
 
@@ -82,6 +84,7 @@ function run(
   );
 }
 
+const LABEL = 'org.opencontainers.image';
 type Labels = Readonly<Record<string, string>>;
 type Image = { readonly OCIv1: { readonly config: Readonly<Record<string, unknown>> & { readonly Labels: Labels } } };
 
@@ -95,8 +98,9 @@ describe('the image', () => {
       ['User', 'StopSignal', 'Entrypoint', 'Cmd'].map((name) => config[name]),
       ['65532:65532', 'SIGTERM', ['node'], ['ingest-gateway.js']],
     );
-    assert.equal(config.Labels['org.opencontainers.image.version'], '1.2.3');
-    assert.equal(config.Labels['org.opencontainers.image.revision'], 'abc');
+    const { [`${LABEL}.version`]: version = '', [`${LABEL}.revision`]: revision } = config.Labels;
+    assert.equal(revision, BUILD.revision);
+    assert.ok(version.startsWith(BUILD.version), version);
 
     const script = `import { accessSync, constants, readdirSync, statSync } from 'node:fs';
 const writable = [];

@@ -81,7 +81,7 @@ const STEPS: Readonly<Record<string, Step>> = {
   "curl -s -w '\\n' http://127.0.0.1:9464/health/ready": { says: /^\{"status":"ready"\}$/m, with: host },
   'curl -s http://127.0.0.1:9464/metrics | grep ^ingest_': { says: /^ingest_landed_total \d/m, with: host },
   'curl -s http://127.0.0.1:9464/metrics | grep ^ingest_build_info': {
-    says: /version="[\d.]+",revision="/,
+    says: /version="[^"]+\+git[^"]+",revision="/,
     with: host,
   },
   'ingest-admin status': { says: /replica [^]*quarantine rows/ },
@@ -119,7 +119,7 @@ const STEPS: Readonly<Record<string, Step>> = {
     after: OLD_PASSWORD,
   },
   'sum by (code) (rate(ingest_errors_total[5m]))': { says: /\{code="QUEUE_UNAVAILABLE"\} => 0/, soon: true },
-  'count by (version) (ingest_build_info)': { says: /\{version="[\d.]+"\} => 2/, soon: true },
+  'count by (version) (ingest_build_info)': { says: /\{version="[^"]+\+git[^"]+"\} => 2/, soon: true },
   'openssl x509 -enddate -noout -in server.pem': { says: /^notAfter=/m },
   'openssl crl -nextupdate -noout -in crl.pem': { says: /^nextUpdate=/m },
   'openssl s_client -connect host:8443 </dev/null | openssl x509 -enddate -noout': {
@@ -129,7 +129,7 @@ const STEPS: Readonly<Record<string, Step>> = {
   "ss -ltnp 'sport = :8443'": { says: /^LISTEN /m, with: port },
   'ingest-gateway --check': { says: /configuration is good/ },
   'ingest-gateway --check=connect': { says: /configuration is good/ },
-  'ingest-gateway --version': { says: /^ingest-gateway [\d.]+ \(\w+\)$/m },
+  'ingest-gateway --version': { says: /^ingest-gateway [\w.+]+ \(\w+\)$/m },
   'ingest-consumer --check': { says: /configuration is good/ },
   'ingest-consumer --check=connect': { says: /configuration is good/ },
   'ingest-admin quarantine list': { says: /refused_by_warehouse/ },

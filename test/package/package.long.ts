@@ -112,6 +112,17 @@ describe('an installed program', () => {
     }
   });
 
+  it('has manifests beside it that name the image of its own version', () => {
+    const tag = manifestOf(gateway).version.replaceAll('+', '-');
+    const named = gateway.files
+      .filter((path) => /^deploy\/.*(\.yaml|Containerfile)$/.test(path))
+      .flatMap((path) =>
+        [...read(gateway.root, path).matchAll(/(?:ingest-gateway:|newTag: )(\S+)$/gm)].map(([, one]) => one),
+      );
+    assert.ok(named.length > 5);
+    for (const one of named) assert.equal(one, tag);
+  });
+
   it('reports in one line which node it needs if node is missing or older', () => {
     const folder = temporaryFolder();
     for (const tool of ['sh', 'readlink'])
