@@ -140,10 +140,10 @@ package: typecheck ## build package/: three npm packages with bills of materials
 bench: setup ## run all measurements; BENCH_ROUNDS, BENCH_SECONDS, BENCH_CASES=name,name
 	@exec $(NODE) --disable-warning=ExperimentalWarning bench/run.ts
 
-bench-gate: setup ## compare latency and CPU with their limits; the last line is pass, worse or no verdict (make exits with 2 for the last two)
+bench-gate: setup ## compare latency and CPU with their limits; the last line is the verdict, after which make adds `Error 1` (worse) or `Error 3` (no verdict) and exits with 2
 	@exec $(NODE) --disable-warning=ExperimentalWarning bench/gate.ts
 
-bench-gate-check: setup ## show that the gate calls three worse builds worse; 40 minutes on a quiet machine
+bench-gate-check: setup ## show that the gate calls six worse builds worse; 45 minutes on a quiet machine; GATE_CHECK='stands,answers' selects builds
 	@exec $(NODE) --disable-warning=ExperimentalWarning bench/gate-check.ts
 
 # Types are computed once and do not follow changes as in an editor, which needs a tenth of the CPU time.

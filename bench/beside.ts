@@ -5,7 +5,7 @@ import type { Duration } from './measure.ts';
 import { SwitchedLoad } from './load/switched-load.ts';
 import { CANONICAL_BODY_BYTES, CANONICAL_CONNECTIONS } from './load/workload.ts';
 import { CpuBook, cpuSeconds } from './process-cost.ts';
-import type { Subject } from './subjects.ts';
+import { withServers, type Started, type Subject } from './subjects.ts';
 import { takeTurns, warmUp, type Pair, type PairSlices, type Sliced } from './turns.ts';
 
 export interface SidePlan {
@@ -31,28 +31,18 @@ export async function beside(
   pairs: readonly Pair<string>[],
   { warmupSeconds, seconds }: Duration,
 ): Promise<Beside> {
-  const started: RunningServer[] = [];
   const loads: SwitchedLoad[] = [];
   const sides = new Map<string, Sliced>();
-  const start = async (starting: Promise<RunningServer>): Promise<RunningServer> => {
-    const server = await starting;
-    started.push(server);
-    return server;
-  };
   const side = (label: string): Sliced => {
     const found = sides.get(label);
     if (found === undefined) throw new Error(`no side ${label} to pair`);
     return found;
   };
-  try {
-    const servers: (readonly [SidePlan, RunningServer, RunningServer])[] = [];
-    for (const plan of plans) {
-      const redis = await start(environment.redis());
-      servers.push([plan, redis, await start(plan.subject.start(environment, redis))]);
-    }
+  const measured = async (started: readonly Started[]): Promise<Beside> => {
     // Opens connections only after all servers have started. Otherwise, the connections to the first server would be
     // idle for seconds.
-    for (const [{ label, load: shape }, redis, server] of servers) {
+    for (const [at, { server, redis }] of started.entries()) {
+      const { label, load: shape } = plans[at] as SidePlan;
       const load = await SwitchedLoad.open({
         ...environment.certificates.client,
         ...{ port: server.port, bodyBytes: CANONICAL_BODY_BYTES },
@@ -64,15 +54,18 @@ export async function beside(
     // Gives V8 time to compile the hot code and lets garbage collection settle.
     await warmUp([...sides.values()], warmupSeconds);
     const before = new CpuBook();
-    const measured = await takeTurns(
+    const taken = await takeTurns(
       pairs.map(({ of, against }) => ({ of: side(of), against: side(against) })),
       seconds,
     );
-    return { pairs: measured, foreignShare: new CpuBook().foreignShare(before, process.pid) };
-  } finally {
-    for (const load of loads) load.close();
-    for (const server of started.reverse()) await server.stop();
-  }
+    return { pairs: taken, foreignShare: new CpuBook().foreignShare(before, process.pid) };
+  };
+  const subjects = plans.map(({ subject }) => subject);
+  return withServers(environment, subjects, (started) =>
+    measured(started).finally(() => {
+      for (const load of loads) load.close();
+    }),
+  );
 }
 
 /** Measures the CPU time per event of a server and its Redis in each slice, and the heap that node allocates. */
@@ -83,7 +76,9 @@ function sliced(label: string, load: SwitchedLoad, server: RunningServer, redis:
     slice: async (ms) => {
       const heapBefore = await server.heapReport?.();
       const before = used();
-      const events = await load.run(ms);
+      const events = await load.run(ms).catch((cause: Error) => {
+        throw new Error(`${label}: ${cause.message}`);
+      });
       const after = used();
       const heapAfter = await server.heapReport?.();
       const heap =

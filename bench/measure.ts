@@ -7,17 +7,17 @@ import { NODE, ROOT, type BenchEnvironment, type RunningServer } from './bench-e
 import type { HeapReport } from './load/heap-report.ts';
 import type { LoadOptions, LoadResult } from './load/options.ts';
 import { CANONICAL_BODY_BYTES, CANONICAL_CONNECTIONS } from './load/workload.ts';
+import type { Marks } from './load/tally.ts';
 import { costFigures, CpuBook, residentBytes } from './process-cost.ts';
 import { type Subject, withServer } from './subjects.ts';
 
-type LoadKind = 'open-loop.ts' | 'paced.ts' | 'new-connections.ts';
+type LoadKind = 'closed-loop.ts' | 'paced.ts';
 
 /** Omitted members default to the canonical workload. */
 export interface Plan {
   readonly label: string;
   readonly subject: Subject;
-  readonly load?: LoadKind;
-  readonly options?: Partial<Pick<LoadOptions, 'connections' | 'bodyBytes' | 'ratePerS' | 'resume'>>;
+  readonly options?: Partial<Pick<LoadOptions, 'connections' | 'bodyBytes' | 'ratePerS'>>;
   readonly warmupSeconds?: number;
   /** The expected statuses, 202 by default. Rates and costs refer to answers with the first status. */
   readonly expected?: readonly string[];
@@ -71,7 +71,7 @@ export async function underLoad(
   let residentDone = 0;
   const heap: (Promise<HeapReport> | undefined)[] = [];
   const result = await runLoad(
-    plan.load ?? 'paced.ts',
+    'paced.ts',
     clientOptions(environment, server, plan.options, {
       ...duration,
       warmupSeconds: plan.warmupSeconds ?? duration.warmupSeconds,
@@ -137,11 +137,7 @@ export const clientOptions = (
 });
 
 /** Runs a load generator in its own process. Calls `marks` at the start and the end of the measured part. */
-export function runLoad(
-  kind: LoadKind,
-  options: LoadOptions,
-  marks: { readonly warm: () => void; readonly done: () => void },
-): Promise<LoadResult> {
+export function runLoad(kind: LoadKind, options: LoadOptions, marks: Marks): Promise<LoadResult> {
   return new Promise((resolve, reject) => {
     const load = ['--disable-warning=ExperimentalWarning', join(ROOT, 'bench/load', kind), JSON.stringify(options)];
     const child = spawn(NODE, load, { stdio: ['ignore', 'pipe', 'pipe'] });
@@ -173,7 +169,10 @@ export function voidReason(result: LoadResult, expected: readonly string[], coun
   return counted === 0 ? `no answer ${expected[0]}` : undefined;
 }
 
-function openLoopFigures({ statuses, offered, elapsedMs }: LoadResult, plannedPerS: number | undefined): Figures {
+export function openLoopFigures(
+  { statuses, offered, elapsedMs }: LoadResult,
+  plannedPerS: number | undefined,
+): Figures {
   if (plannedPerS === undefined) return {};
   const answered = Object.values(statuses).reduce((sum, count) => sum + count, 0);
   return {

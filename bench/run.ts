@@ -2,24 +2,21 @@
 // It writes all samples to an NDJSON file.
 //
 // A case has several rounds. A round executes all runs of the case once, and every second round reverses their order.
-// Every run starts a fresh Redis and fresh servers. A run with at least the default number of rounds also replaces
-// the README's picture. Progress goes to standard error.
+// Every run starts a fresh Redis and fresh servers. A case with all its rounds and labels also replaces its figures in
+// bench/figures.json, and the README's picture. Progress goes to standard error.
 //
 // Exit codes: 0 if all goals were reached, 1 if one was missed, 3 if one has no verdict.
 //
 // BENCH_ROUNDS (5), BENCH_SECONDS (3) and BENCH_CASES (comma-separated names; all by default) select what runs.
-// BENCH_LABELS (comma-separated beginnings of labels) selects some runs of a case.
-import { appendFileSync, mkdirSync, writeFileSync } from 'node:fs';
+// BENCH_LABELS (comma-separated beginnings of labels) selects some runs of a case. BENCH_CONTINUE (an NDJSON file of the
+// same commit) continues the cases of that run with the next round.
+import { appendFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Bench } from './bench.ts';
-import { ROOT } from './bench-environment.ts';
 import type { BenchCase } from './bench-case.ts';
-import { allocation } from './cases/allocation.ts';
+import { ROOT } from './bench-environment.ts';
 import { idleConnections } from './cases/idle-connections.ts';
 import { landing } from './cases/landing.ts';
-import { largeBodies } from './cases/large-bodies.ts';
-import { latency } from './cases/latency.ts';
-import { newConnections } from './cases/new-connections.ts';
 import { ordinary } from './cases/ordinary.ts';
 import { overload } from './cases/overload.ts';
 import { pipelining } from './cases/pipelining.ts';
@@ -27,6 +24,7 @@ import { queueMemory } from './cases/queue-memory.ts';
 import { saturation } from './cases/saturation.ts';
 import { sender } from './cases/sender.ts';
 import { whole } from './cases/whole.ts';
+import { figuresOf, readMeasurements, record } from './figures.ts';
 import { machine } from './machine.ts';
 import { progress, type Run, type Sample } from './measure.ts';
 import { written } from './metrics.ts';
@@ -35,8 +33,7 @@ import { caseTable, missedGoals } from './report/table.ts';
 import { summarize, type CaseSamples, type CaseSummary } from './summary.ts';
 
 const CASES: readonly BenchCase[] = [
-  ...[saturation, ordinary, latency, overload, newConnections, largeBodies],
-  ...[pipelining, allocation, idleConnections, queueMemory, landing, whole, sender],
+  ...[saturation, ordinary, overload, pipelining, idleConnections, queueMemory, landing, whole, sender],
 ];
 const WARMUP_SECONDS = 1.5;
 const ROUNDS_DEFAULT = 5;
@@ -49,9 +46,10 @@ const folder = join(ROOT, 'bench/results');
 const file = join(folder, started.toISOString().replaceAll(/[:.]/g, '-'));
 mkdirSync(folder, { recursive: true });
 
-const about = machine(started, rounds, duration.seconds);
+const about = machine(started);
 const note = (line: object): void => appendFileSync(`${file}.ndjson`, `${JSON.stringify(line)}\n`);
 note({ kind: 'machine', ...about });
+const earlier = samplesBefore(process.env['BENCH_CONTINUE'] ?? '');
 
 const bench = await Bench.create(duration);
 const summaries: CaseSummary[] = [];
@@ -61,15 +59,42 @@ for (const benchCase of cases) {
   summaries.push(summary);
   process.stdout.write(caseTable(summary));
   note({ kind: 'summary', ...summary });
+  process.stdout.write(`  ${publish(benchCase, summary)}\n`);
 }
 process.stdout.write(`\n${file}.ndjson\n`);
-const chart = costChart(summaries, about);
-if (chart !== undefined) {
-  const path = rounds < ROUNDS_DEFAULT ? `${file}-cost.svg` : join(ROOT, '.github/images/cost.svg');
-  writeFileSync(path, chart);
-  process.stdout.write(`${path}\n`);
-}
+const chart = costChart(readMeasurements());
+if (chart !== undefined) writeFileSync(join(ROOT, '.github/images/cost.svg'), chart);
 process.exit(ended());
+
+/** Replaces the published figures of a case that ran completely. Returns a line about it. */
+function publish({ name, roundsMax }: BenchCase, summary: CaseSummary): string {
+  const wanted = Math.min(roundsMax ?? ROUNDS_DEFAULT, ROUNDS_DEFAULT);
+  const run = Math.min(...summary.labels.map((label) => label.rounds));
+  const figures = figuresOf(summary);
+  if (run < wanted) return `not published: ${run} of ${wanted} rounds`;
+  if (list('BENCH_LABELS').length > 0) return 'not published: some labels only';
+  if (typeof figures === 'string') return `not published: ${figures}`;
+  record(name, { ...about, command: `BENCH_CASES=${name} make bench`, rounds: run, figures });
+  return 'published in bench/figures.json';
+}
+
+interface Noted extends Sample {
+  readonly kind: string;
+  readonly case: string;
+  readonly round: number;
+  readonly commit?: string;
+}
+
+/** Returns the samples of an earlier run, and notes them again. The last sample of a label and a round is valid. */
+function samplesBefore(path: string): readonly Noted[] {
+  if (path === '') return [];
+  const lines = readFileSync(path, 'utf8').trim().split('\n');
+  const [first, ...rest] = lines.map((line) => JSON.parse(line) as Noted);
+  if (first?.commit !== about.commit) throw new Error(`${path} has samples of ${first?.commit}`);
+  const samples = rest.filter(({ kind }) => kind === 'sample');
+  for (const sample of samples) note(sample);
+  return [...new Map(samples.map((sample) => [`${sample.case} ${sample.round} ${sample.label}`, sample])).values()];
+}
 
 /** Prints the missed goals, and returns the exit code. */
 function ended(): number {
@@ -83,9 +108,14 @@ function ended(): number {
 
 async function runCase(benchCase: BenchCase): Promise<CaseSamples> {
   const runs = (await benchCase.runs(bench)).filter(({ labels }) => labels.some(isChosen));
-  const samples = new Map<string, Sample[]>(runs.flatMap(({ labels }) => labels).map((label) => [label, []]));
+  const before = earlier.filter((sample) => sample.case === benchCase.name);
+  const samples = new Map<string, Sample[]>(
+    runs
+      .flatMap(({ labels }) => labels)
+      .map((label) => [label, before.filter((sample) => sample.label === label)] as const),
+  );
   const caseRounds = Math.min(rounds, benchCase.roundsMax ?? rounds);
-  for (let round = 0; round < caseRounds; round += 1) {
+  for (let round = 1 + Math.max(-1, ...before.map((one) => one.round)); round < caseRounds; round += 1) {
     for (const run of round % 2 === 0 ? runs : [...runs].reverse()) {
       const step = `${benchCase.name} ${round + 1}/${caseRounds}: ${run.labels.join(', ')}`;
       progress(step);

@@ -1,13 +1,11 @@
 // Medians, spreads and ratios of a few samples from a noisy machine.
 //
 // Samples are paired by round, because neighboring runs are disturbed in similar ways, and each round's ratio is
-// computed before the median. The interval of a median lies between order statistics (an inverted sign test), so it
-// assumes no distribution. With fewer than eight samples, the interval is the whole range, which contains the true
-// median with a probability of 94 % for five samples and 75 % for three.
+// computed before the median. The interval is the whole range, which contains the true median with a probability of 94 %
+// for five samples and 75 % for three.
 
 export interface Spread {
   readonly median: number;
-  /** The bounds of the interval of the median. */
   readonly low: number;
   readonly high: number;
   readonly count: number;
@@ -19,8 +17,6 @@ export type RatioVerdict = 'lower' | 'higher' | 'no difference' | 'too noisy';
 /** The maximum half-width of a narrow interval, as a share of the median. */
 export const NOISE_MAX = 0.15;
 
-const CONFIDENCE = 0.9;
-
 export function median(values: readonly number[]): number {
   const sorted = [...values].sort((a, b) => a - b);
   const middle = sorted.length >> 1;
@@ -30,27 +26,12 @@ export function median(values: readonly number[]): number {
 
 export function spread(values: readonly number[]): Spread {
   const sorted = [...values].sort((a, b) => a - b);
-  const skipped = outsideInterval(sorted.length);
   return {
     median: median(sorted),
-    low: sorted[skipped] ?? Number.NaN,
-    high: sorted[sorted.length - 1 - skipped] ?? Number.NaN,
+    low: sorted[0] ?? Number.NaN,
+    high: sorted.at(-1) ?? Number.NaN,
     count: sorted.length,
   };
-}
-
-/** Returns the number of samples outside the interval at each end. */
-function outsideInterval(count: number): number {
-  let skipped = 0;
-  let tail = 0.5 ** count; // P(no more than `skipped` of `count` samples below the true median)
-  let term = tail;
-  while (skipped < (count - 1) / 2) {
-    term *= (count - skipped) / (skipped + 1);
-    if (1 - 2 * (tail + term) < CONFIDENCE) break;
-    tail += term;
-    skipped += 1;
-  }
-  return skipped;
 }
 
 /** Skips rounds in which either sample is missing. */

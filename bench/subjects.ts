@@ -10,19 +10,44 @@ export interface Subject {
   start(environment: BenchEnvironment, redis: RunningServer): Promise<RunningServer>;
 }
 
-export async function withServer<T>(
+export interface Started {
+  readonly server: RunningServer;
+  readonly redis: RunningServer;
+}
+
+/** Starts a fresh server and a fresh Redis for each subject, and stops all of them after `work`. */
+export async function withServers<T>(
+  environment: BenchEnvironment,
+  subjects: readonly Subject[],
+  work: (started: readonly Started[]) => Promise<T>,
+): Promise<T> {
+  const running: RunningServer[] = [];
+  const noted = async (starting: Promise<RunningServer>): Promise<RunningServer> => {
+    const server = await starting;
+    running.push(server);
+    return server;
+  };
+  try {
+    const started: Started[] = [];
+    for (const subject of subjects) {
+      const redis = await noted(environment.redis());
+      started.push({ redis, server: await noted(subject.start(environment, redis)) });
+    }
+    return await work(started);
+  } finally {
+    for (const server of running.reverse()) await server.stop();
+  }
+}
+
+export const withServer = <T>(
   environment: BenchEnvironment,
   subject: Subject,
   work: (server: RunningServer, redis: RunningServer) => Promise<T>,
-): Promise<T> {
-  const redis = await environment.redis();
-  try {
-    const server = await subject.start(environment, redis);
-    return await work(server, redis).finally(() => server.stop());
-  } finally {
-    await redis.stop();
-  }
-}
+): Promise<T> =>
+  withServers(environment, [subject], ([one]) => {
+    if (one === undefined) throw new Error(`${subject.name} has not started`);
+    return work(one.server, one.redis);
+  });
 
 export const GATEWAY: Subject = {
   name: 'gateway',

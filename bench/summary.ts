@@ -1,5 +1,6 @@
 // Summarizes the samples of a case as medians, spreads and comparisons.
 import type { BenchCase, Comparison } from './bench-case.ts';
+import { FOREIGN_SHARE_ROUND_MAX } from './gate-verdict.ts';
 import type { Sample } from './measure.ts';
 import type { MetricName } from './metrics.ts';
 import {
@@ -11,7 +12,9 @@ import {
   type RatioVerdict,
   type Spread,
 } from './statistics.ts';
-import { FOREIGN_SHARE_MAX, FOREIGN_SHARE_ROUND_MAX } from './gate-verdict.ts';
+
+/** Up to this share of CPU time used by other processes, a latency is valid. */
+const FOREIGN_SHARE_MAX = 0.2;
 
 export interface CaseSamples {
   readonly benchCase: BenchCase;

@@ -58,7 +58,7 @@ function ordinaryRun({ environment }: Bench, subject: subjects.Subject): Run {
         await underLoad(environment, { label: subject.name }, FULL_SPEED, redis, server);
         const samples: Sample[] = [];
         for (const { ratePerS } of RATES) {
-          const plan = { label: atRate(subject.name, ratePerS), load: 'paced.ts', options: { ratePerS } } as const;
+          const plan = { label: atRate(subject.name, ratePerS), options: { ratePerS } };
           samples.push(await underLoad(environment, plan, AT_RATE, redis, server));
         }
         return samples;

@@ -21,7 +21,6 @@ export const overload: BenchCase = {
     bench.run({
       label: 'twice saturation',
       subject: GATEWAY,
-      load: 'paced.ts',
       options: { connections: CONNECTIONS, ratePerS: 2 * (await bench.saturation()) },
       expected: ['202', '503'],
       warmupSeconds: WARMUP_SECONDS,

@@ -12,9 +12,8 @@ export interface LoadOptions extends ClientFiles {
   readonly durationMs: number;
   readonly warmupMs: number;
   readonly bodyBytes: number;
-  /** Requests per second over all connections. Used only by the open loops. */
+  /** Requests per second over all connections. Set only for open loops. */
   readonly ratePerS?: number;
-  readonly resume?: boolean;
 }
 
 export interface LoadResult {
@@ -24,5 +23,5 @@ export interface LoadResult {
   readonly offered: number;
   readonly elapsedMs: number;
   /** Percentiles of the measured part in milliseconds, without 5xx answers. */
-  readonly latency: { readonly p50: number; readonly p99: number };
+  readonly latency: { readonly p50: number; readonly p99: number; readonly max: number };
 }

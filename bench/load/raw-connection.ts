@@ -1,6 +1,7 @@
 // A TLS connection with just enough HTTP/1.1 for a load. It parses only the status and the length of an answer,
 // because the generator shares two cores with the server. Answers must have a Content-Length and arrive in the order
 // of the requests (RFC 9112, section 9.3.2).
+import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { connect, createSecureContext, type ConnectionOptions, type SecureContext, type TLSSocket } from 'node:tls';
 import type { ClientFiles } from './options.ts';
@@ -11,6 +12,8 @@ export function clientContext({ caPath, certPath, keyPath }: ClientFiles): Secur
 }
 
 const OPEN_AT_ONCE = 50;
+/** A server that does not answer the first request within this time does not work. */
+const ANSWER_MS_MAX = 30_000;
 
 export interface AnswerSink {
   /** Called with the status of the answer to the oldest open request. */
@@ -64,7 +67,7 @@ export async function openAll<T extends { readonly connection: RawConnection }>(
     await Promise.all(
       some.map(async ({ connection: { ready, socket } }) => {
         await ready;
-        const answered = new Promise((resolve) => socket.once('data', resolve));
+        const answered = once(socket, 'data', { signal: AbortSignal.timeout(ANSWER_MS_MAX) });
         socket.write(request(), 'latin1');
         await answered;
       }),

@@ -1,44 +1,60 @@
-// Draws the README's chart of CPU time per event as SVG. The ratios are measured side by side (turns.ts). Those to
-// nginx and Fastify include Redis on both sides. The gateway is 1.
+// Draws the README's chart of CPU time per event as SVG, at saturation and at ordinary rates. The gateway is 1. The
+// ratios at saturation are measured side by side (turns.ts).
+import { atRate } from '../cases/ordinary.ts';
 import { besidePeer } from '../cases/saturation.ts';
-import type { Machine } from '../machine.ts';
+import type { Measurements } from '../figures.ts';
 import type { MetricName } from '../metrics.ts';
-import type { CaseSummary } from '../summary.ts';
 
-interface Peer {
-  readonly name: string;
-  readonly metric: MetricName;
+interface Group {
   readonly title: string;
+  readonly measurement: 'saturation' | 'ordinary';
+  readonly metric: MetricName;
+  readonly peers: readonly { readonly title: string; readonly of: string; readonly against: string }[];
 }
 
-const GROUPS: readonly { readonly title: string; readonly peers: readonly Peer[] }[] = [
+const TITLES = {
+  nginx: 'nginx with Lua, one XADD',
+  fastify: 'Fastify and ioredis, one XADD',
+  floor: 'empty node:https server',
+  'floor with Redis': 'the same, awaiting one Redis reply',
+} as const;
+type Peer = keyof typeof TITLES;
+
+const saturated = (peer: Peer) => ({ title: TITLES[peer], of: besidePeer(peer), against: peer });
+
+const ordinary = (ratePerS: number): Group => ({
+  title: `at ${ratePerS.toLocaleString('en-US')} events/s: server and Redis`,
+  measurement: 'ordinary',
+  metric: 'totalUs',
+  peers: (['nginx', 'fastify', 'floor with Redis'] as const).map((peer) => ({
+    ...{ title: TITLES[peer], of: atRate('gateway', ratePerS), against: atRate(peer, ratePerS) },
+  })),
+});
+
+const GROUPS: readonly Group[] = [
+  ordinary(500),
+  ordinary(2_000),
   {
-    title: 'server and Redis',
-    peers: [
-      { name: 'nginx', metric: 'totalUs', title: 'nginx with Lua, one XADD' },
-      { name: 'fastify', metric: 'totalUs', title: 'Fastify and ioredis, one XADD' },
-    ],
+    ...{ title: 'at saturation: server and Redis', measurement: 'saturation', metric: 'totalUs' },
+    peers: [saturated('nginx'), saturated('fastify')],
   },
   {
-    title: 'server alone',
-    peers: [
-      { name: 'floor', metric: 'serverUs', title: 'empty node:https server' },
-      { name: 'floor with Redis', metric: 'serverUs', title: 'the same, awaiting one Redis reply' },
-    ],
+    ...{ title: 'at saturation: server alone', measurement: 'saturation', metric: 'serverUs' },
+    peers: [saturated('floor'), saturated('floor with Redis')],
   },
 ];
 
-const [WIDTH, LEFT, RIGHT, ROW, BAR] = [760, 250, 70, 28, 16];
+const [WIDTH, LEFT, RIGHT, ROW, BAR] = [760, 250, 70, 26, 16];
 
-/** Returns `undefined` unless the saturation case measured every peer. */
-export function costChart(summaries: readonly CaseSummary[], machine: Machine): string | undefined {
-  const comparisons = summaries.find(({ name }) => name === 'saturation')?.comparisons ?? [];
-  const barOf = ({ name, metric, title }: Peer): readonly [string, number] => {
-    const label = besidePeer(name);
-    const found = comparisons.find((one) => one.of === label && one.against === name && one.metric === metric);
-    return [title, 1 / (found?.figure.median ?? Number.NaN)];
-  };
-  const groups = GROUPS.map(({ title, peers }) => ({ title, bars: peers.map(barOf) }));
+/** Returns `undefined` if a figure is missing. */
+export function costChart(measurements: Measurements): string | undefined {
+  const groups = GROUPS.map(({ title, measurement, metric, peers }) => ({
+    title,
+    bars: peers.map((peer): readonly [string, number] => {
+      const ratio = measurements[measurement]?.figures[`${peer.of} / ${peer.against} ${metric}`]?.median;
+      return [peer.title, 1 / (ratio ?? Number.NaN)];
+    }),
+  }));
   const values = groups.flatMap(({ bars }) => bars.map(([, value]) => value));
   if (!values.every(Number.isFinite)) return undefined;
   const scale = (WIDTH - LEFT - RIGHT) / Math.max(1, ...values);
@@ -60,18 +76,25 @@ export function costChart(summaries: readonly CaseSummary[], machine: Machine): 
     for (const [peer, value] of bars) bar(peer, value, 'peer');
     y += 14;
   }
-  const about =
-    `${machine.date.slice(0, 10)}, ${machine.cores} cores, node ${machine.node}, Redis ${machine.redis}; ` +
-    `medians of ${machine.rounds} rounds of make bench.`;
-  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${y + 24}" role="img" \
+  for (const name of ['ordinary', 'saturation'] as const) {
+    marks.push(`<text class="about" x="20" y="${y + 8}">${aboutRun(name, measurements)}</text>`);
+    y += 16;
+  }
+  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${y + 8}" role="img" \
 aria-label="CPU time per accepted event, ingest-gateway = 1">
 <style>${STYLE}</style>
 <rect class="back" width="100%" height="100%" rx="8"/>
 <text class="title" x="20" y="32">CPU time per accepted event, ingest-gateway = 1 (less is better)</text>
 ${marks.join('\n')}
-<text class="about" x="20" y="${y + 8}">${about}</text>
 </svg>
 `;
+}
+
+function aboutRun(name: string, measurements: Measurements): string {
+  const run = measurements[name];
+  if (run === undefined) return '';
+  const versions = `${run.cores} cores, node ${run.node}, Redis ${run.redis}`;
+  return `${name}: ${run.date.slice(0, 10)}, commit ${run.commit}, ${versions}; medians of ${run.rounds} rounds`;
 }
 
 const STYLE = `

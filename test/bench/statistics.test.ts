@@ -2,11 +2,10 @@ import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import { limitVerdict, median, ratioVerdict, spread } from '../../bench/statistics.ts';
 
-it('a spread has the median, and from eight samples on excludes the extreme on each side', () => {
+it('a spread has the median and the range', () => {
   assert.equal(median([3, 1, 2]), 2);
   assert.equal(median([4, 1, 3, 2]), 2.5);
   assert.deepEqual(spread([5, 1, 4, 2, 3]), { median: 3, low: 1, high: 5, count: 5 });
-  assert.deepEqual(spread([8, 1, 7, 2, 6, 3, 5, 4]), { median: 4.5, low: 2, high: 7, count: 8 });
   assert.deepEqual(spread([]), { median: Number.NaN, low: Number.NaN, high: Number.NaN, count: 0 });
 });
 

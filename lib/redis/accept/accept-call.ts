@@ -41,7 +41,7 @@ const LENGTH_BYTES = 4;
  *
  * Fact: the package `redis` builds one string from several parts of each text argument, and copies it to write it.
  * Choice: one Buffer holds all short texts, and each body is the Buffer that arrived. Effect: 0.7 kB less JavaScript
- * heap per event (`BENCH_CASES=allocation make bench`). Each body stays an argument, because a script hashes every byte
+ * heap per event (`BENCH_CASES=saturation make bench`). Each body stays an argument, because a script hashes every byte
  * of a string that it makes: with the bodies in the first Buffer, an event costs Redis 5 % more.
  */
 export function packEvents(index: IdIndex, submissions: readonly Submission[]): Buffer {
