@@ -195,8 +195,7 @@ export class Consumer {
     unschematized.add(others.filter((one) => !isRejection(one)).length);
     this.#intake.add(others, max, checked);
     for (const [type, events] of Map.groupBy(checked, (event) => event.type)) {
-      const bodies = events.map(({ body }) => body);
-      const check = schemas.check(type, bodies).then((problems) => {
+      const check = schemas.check(type, events).then((problems) => {
         this.#checks.delete(check);
         const judged = events.map((event, at) => {
           const found = problems[at] ?? [];

@@ -1,17 +1,18 @@
 // Checks events in a thread of their own (schema-worker.ts), so that no schema can hold the event loop.
 //
-// Types take turns of about a second. If the check of an event takes longer than EVENT_MS or needs too much memory, the
-// thread ends, and the event goes to quarantine. A type to which that happens STRIKES_MAX times within STRIKES_MS has
-// no usable schema until its file changes.
+// Types take turns of about a second. If the check of an event uses more CPU time than EVENT_MS or too much memory, the
+// event goes to quarantine, and its producer has a strike. A producer with STRIKES_MAX strikes of a type within
+// STRIKES_MS has its events of that type refused unchecked until the strikes expire. Other producers are not affected.
 import { once } from 'node:events';
 import { extname } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import type { Clock } from '../process/clock.ts';
 
-/** The limit of one check. */
+/** The CPU time of one check. */
 export const EVENT_MS = 100;
 const NO_USABLE_SCHEMA: Problems = ['no usable schema'];
 const TOO_SLOW: Problems = [`the check of this event takes longer than ${EVENT_MS} ms, or needs too much memory`];
+const STRUCK: Problems = ['not checked, because checks of events of this type and producer took too long'];
 
 const STRIKES_MAX = 3;
 const STRIKES_MS = 60_000;
@@ -36,17 +37,27 @@ export interface CheckRequest {
   readonly texts: readonly string[];
 }
 
+export interface CheckReply {
+  /** The problems of the first events. */
+  readonly problems: readonly Problems[];
+  /** True if the check of the next event took too long. */
+  readonly isSlow: boolean;
+}
+
+export interface CheckedEvent {
+  readonly producer: string;
+  readonly body: Buffer;
+}
+
 export class SchemaChecker {
   readonly faults = new Map<string, string>();
-  /** Called with the file of a type that loses its schema. */
-  onStruck: (name: string) => void = () => undefined;
+  /** Called if a producer's events of a type are no longer checked. */
+  onStruck: (name: string, producer: string) => void = () => undefined;
   readonly #clock: Clock;
   /** The files that have compiled, including last good ones. */
   readonly #good: Map<string, Buffer>;
-  /** The content of files whose types have lost their schemas. */
-  readonly #struck: Map<string, Buffer>;
-  /** Times at which an event of a type took too long. */
-  readonly #strikes = new Map<string, readonly number[]>();
+  /** The last strikes, oldest first, by the content of a file and the producer. */
+  readonly #strikes: { readonly content: Buffer; readonly producer: string; readonly atMs: number }[];
   #thread: Thread | undefined;
   /** Ends after the last turn. */
   #turns: Promise<unknown> = Promise.resolve();
@@ -65,7 +76,7 @@ export class SchemaChecker {
   private constructor(clock: Clock, files: SchemaFiles, last: SchemaChecker | undefined) {
     this.#clock = clock;
     this.#good = new Map(files);
-    this.#struck = last === undefined ? new Map<string, Buffer>() : last.#struck;
+    this.#strikes = last === undefined ? [] : last.#strikes;
   }
 
   get names(): readonly string[] {
@@ -81,12 +92,11 @@ export class SchemaChecker {
   }
 
   /** Resolves with the problems of each event, none if it matches. Never rejects. */
-  async check(name: string, bodies: readonly Buffer[]): Promise<readonly Problems[]> {
+  async check(name: string, events: readonly CheckedEvent[]): Promise<readonly Problems[]> {
     this.#checks += 1;
     const problems: Problems[] = [];
-    while (problems.length < bodies.length) {
-      const texts = bodies.slice(problems.length).map(String);
-      const turn = this.#turns.then(() => this.#takeTurn({ name, texts }));
+    while (problems.length < events.length) {
+      const turn = this.#turns.then(() => this.#takeTurn(name, events.slice(problems.length)));
       this.#turns = turn;
       problems.push(...(await turn));
     }
@@ -102,8 +112,7 @@ export class SchemaChecker {
   }
 
   #isUsable(name: string): boolean {
-    const content = this.#good.get(name);
-    return content !== undefined && this.#struck.get(name)?.equals(content) !== true;
+    return this.#good.has(name);
   }
 
   #replace(name: string, fault: string, last: SchemaChecker | undefined): void {
@@ -126,30 +135,43 @@ export class SchemaChecker {
   }
 
   /** Returns the problems of some of the first events. */
-  async #takeTurn({ name, texts }: CheckRequest): Promise<readonly Problems[]> {
-    if (!this.#isUsable(name)) return texts.map(() => NO_USABLE_SCHEMA);
+  async #takeTurn(name: string, events: readonly CheckedEvent[]): Promise<readonly Problems[]> {
+    const content = this.#good.get(name);
+    if (content === undefined) return events.map(() => NO_USABLE_SCHEMA);
+    const struck = events.map(({ producer }) => this.#strikesOf(content, producer) >= STRIKES_MAX);
+    if (struck[0] === true) return events.slice(0, lengthUntil(struck, false)).map(() => STRUCK);
     while (this.#thread?.hasEnded !== false)
       if ((await this.#start().catch(() => undefined))?.length !== 0) await this.#clock.sleep(RESTART_PAUSE_MS);
     const thread = this.#thread;
-    const problems = await thread.reply<readonly Problems[]>({ name, texts });
-    if (problems !== undefined) return problems;
-    const slow = thread.step[0] ?? 0;
-    // The problems of the events before are lost.
-    if (slow > 0) return this.#takeTurn({ name, texts: texts.slice(0, slow) });
-    this.#strike(name);
-    return [TOO_SLOW];
+    const texts = events.slice(0, lengthUntil(struck, true)).map(({ body }) => String(body));
+    const reply = await thread.reply<CheckReply>({ name, texts });
+    if (reply?.isSlow === false) return reply.problems;
+    const checked = reply === undefined ? (thread.step[0] ?? 0) : reply.problems.length;
+    // If the thread has ended, the problems of the events before are lost.
+    if (reply === undefined && checked > 0) return this.#takeTurn(name, events.slice(0, checked));
+    this.#strike(name, content, events[checked]?.producer ?? '');
+    return [...(reply?.problems ?? []), TOO_SLOW];
   }
 
-  #strike(name: string): void {
-    const now = this.#clock.ms();
-    const strikes = [...(this.#strikes.get(name) ?? []).filter((atMs) => now - atMs < STRIKES_MS), now];
-    this.#strikes.set(name, strikes);
-    const content = this.#good.get(name);
-    if (strikes.length < STRIKES_MAX || content === undefined) return;
-    this.#struck.set(name, content);
-    this.onStruck(name);
+  /** The strikes of a producer that have not expired. They belong to the content of the file, so a new one has none. */
+  #strikesOf(content: Buffer, producer: string): number {
+    const sinceMs = this.#clock.ms() - STRIKES_MS;
+    return this.#strikes.filter(
+      (strike) => strike.atMs > sinceMs && strike.producer === producer && strike.content.equals(content),
+    ).length;
+  }
+
+  #strike(name: string, content: Buffer, producer: string): void {
+    const atMs = this.#clock.ms();
+    while ((this.#strikes[0]?.atMs ?? atMs) <= atMs - STRIKES_MS) this.#strikes.shift();
+    this.#strikes.push({ content, producer, atMs });
+    if (this.#strikesOf(content, producer) === STRIKES_MAX) this.onStruck(name, producer);
   }
 }
+
+/** The number of first elements before `value`. */
+const lengthUntil = (flags: readonly boolean[], value: boolean): number =>
+  flags.includes(value) ? flags.indexOf(value) : flags.length;
 
 /** One life of the thread. */
 class Thread {

@@ -1,22 +1,31 @@
-// The thread that compiles schemas and checks events. It ends if a step takes too long or needs too much memory. Its
-// parent (schema-checker.ts) reads the index of that file or event in the shared number `step`.
+// The thread that compiles schemas and checks events. It ends if a file takes too long to compile or if a step needs
+// too much memory. Its parent (schema-checker.ts) reads the index of that file or event in the shared number `step`.
+//
+// Limits are CPU time, so that a busy machine refuses nothing. V8 measures real time: if others had the CPU, the step
+// is repeated with twice the time.
 //
 // `format` is an annotation, as in JSON Schema 2020-12. Only the first problem of an event is reported, with the
 // problems of its alternatives.
 import { createContext, Script } from 'node:vm';
 import { parentPort, workerData } from 'node:worker_threads';
-import { Ajv2020, type ErrorObject, type ValidateFunction } from 'ajv/dist/2020.js';
+import type { ErrorObject, ValidateFunction } from 'ajv/dist/2020.js';
 import { SYSTEM } from '../process/clock.ts';
 import { messageOf } from '../process/message-of.ts';
 import { strictJson, textOf } from '../process/operator-file.ts';
 import { printable } from '../process/printable.ts';
-import { EVENT_MS, type CheckRequest, type Faults, type Problems, type ThreadData } from './schema-checker.ts';
+import { corrected, newAjv } from './json-schema.ts';
+import {
+  EVENT_MS,
+  type CheckReply,
+  type CheckRequest,
+  type Faults,
+  type Problems,
+  type ThreadData,
+} from './schema-checker.ts';
 
 const COMPILE_MS = 5_000;
 /** The thread answers after this long, so that a type with slow checks does not delay the others. */
 const TURN_MS = 1_000;
-/** On a busy machine, a check that had no turn of the CPU is given up after an attempt of more than this. */
-const STARVED_MS = 5 * EVENT_MS;
 const PROBLEMS_MAX = 3;
 const PROBLEM_CHARACTERS_MAX = 200;
 
@@ -25,23 +34,30 @@ const { files, step } = workerData as ThreadData;
 const checks = new Map<string, ValidateFunction>();
 
 let current = (): void => undefined;
+let before = process.threadCpuUsage();
 const context = createContext({ run: () => current() });
 const script = new Script('run()');
 
 /** Interrupts `work` after `timeout` milliseconds. */
 function run(work: () => void, timeout: number): void {
   current = work;
+  before = process.threadCpuUsage();
   script.runInContext(context, { timeout });
+}
+
+/** True if the interrupted work has used its CPU time. */
+function hasUsed(limitMs: number): boolean {
+  const { user, system } = process.threadCpuUsage(before);
+  return user + system > 0.8 * limitMs * 1_000;
 }
 
 const isInterruption = (cause: unknown): boolean =>
   (cause as NodeJS.ErrnoException).code === 'ERR_SCRIPT_EXECUTION_TIMEOUT';
 
-parentPort?.postMessage(compile());
+parentPort?.postMessage(compiled());
 parentPort?.on('message', (request: CheckRequest) => parentPort?.postMessage(checked(request)));
 
-/** Returns the problems of the first events. */
-function checked({ name, texts }: CheckRequest): Problems[] {
+function checked({ name, texts }: CheckRequest): CheckReply {
   const check = checks.get(name) as ValidateFunction;
   const problems: Problems[] = [];
   const endMs = clock.ms() + TURN_MS;
@@ -52,52 +68,47 @@ function checked({ name, texts }: CheckRequest): Problems[] {
     }
   };
   for (let ms = EVENT_MS; ;) {
-    const [first, cpu] = [problems.length, process.threadCpuUsage()];
+    const first = problems.length;
     try {
       run(work, ms);
-      return problems;
+      return { problems, isSlow: false };
     } catch (cause) {
       if (!isInterruption(cause)) throw cause;
-      const { user, system } = process.threadCpuUsage(cpu);
-      // An event gets all of the time if others had a part of it, and more if others had the CPU.
+      // An event gets all of the time if others had a part of it.
       if (problems.length > first) ms = EVENT_MS;
-      else if (ms > STARVED_MS || user + system > 0.8 * EVENT_MS * 1_000) throw cause;
+      else if (hasUsed(EVENT_MS)) return { problems, isSlow: true };
       else ms *= 2;
     }
   }
 }
 
-function compile(): Faults {
-  const ajv = new Ajv2020({
-    strict: true,
-    strictTypes: false,
-    strictTuples: false,
-    strictRequired: false,
-    validateFormats: false,
-    ownProperties: true,
-    logger: false,
-  });
-  // Ajv resolves `$anchor`, but does not declare it, so strict mode would refuse it.
-  ajv.addKeyword('$anchor');
+function compiled(): Faults {
+  for (let ms = COMPILE_MS; ; ms *= 2)
+    try {
+      return compile(ms);
+    } catch (cause) {
+      if (!isInterruption(cause) || hasUsed(COMPILE_MS)) throw cause;
+    }
+}
+
+/** Ajv cannot go on after an interruption. */
+function compile(timeoutMs: number): Faults {
+  const ajv = newAjv();
   const faults = new Map<string, string>();
   const forEach = (work: (name: string, content: Uint8Array) => void): void => {
     for (const [at, [name, content]] of [...files].entries()) {
       step[0] = at;
       try {
-        run(() => work(name, content), COMPILE_MS);
+        run(() => work(name, content), timeoutMs);
       } catch (cause) {
-        // Ajv cannot go on after that.
         if (isInterruption(cause)) throw cause;
-        faults.set(name, faultOf(cause));
+        faults.set(name, messageOf(cause));
       }
     }
   };
   // Schemas may refer to each other, so all are added before the first is compiled.
   forEach((name, content) => {
-    const schema = strictJson(textOf(content));
-    if (typeof schema !== 'object' || schema === null || Array.isArray(schema))
-      throw new Error('expected a JSON object');
-    ajv.addSchema(schema, name);
+    ajv.addSchema(corrected(parsed(content)), name);
   });
   forEach((name) => {
     const check = faults.has(name) ? undefined : ajv.getSchema(name);
@@ -108,9 +119,14 @@ function compile(): Faults {
   return [...faults];
 }
 
-function faultOf(cause: unknown): string {
-  if (cause instanceof SyntaxError) return `not JSON (${messageOf(cause)})`;
-  return cause instanceof TypeError && 'code' in cause ? 'expected UTF-8' : messageOf(cause);
+function parsed(content: Uint8Array): object {
+  try {
+    const schema = strictJson(textOf(content));
+    if (typeof schema === 'object' && schema !== null && !Array.isArray(schema)) return schema;
+  } catch (cause) {
+    throw new Error(cause instanceof SyntaxError ? `not JSON (${messageOf(cause)})` : 'expected UTF-8', { cause });
+  }
+  throw new Error('expected a JSON object');
 }
 
 function problemsOf(check: ValidateFunction, text: string): Problems {

@@ -8,7 +8,7 @@ import { errno } from '../process/read-settings.ts';
 import { readOperatorFile } from '../process/operator-file.ts';
 import { EXIT, StartFailure } from '../process/program.ts';
 import { reloadable, type Reloading } from '../process/reloadable.ts';
-import { SchemaChecker, type Problems } from './schema-checker.ts';
+import { SchemaChecker, type CheckedEvent, type Problems } from './schema-checker.ts';
 
 const ENDING = '.json';
 const NAME = /^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*\.json$/;
@@ -63,7 +63,13 @@ export async function readSchema(path: string, clock: Clock) {
   const schemas = await load(clock, folder, names, undefined, name);
   const fault = schemas.faults.get(name);
   if (fault !== undefined) throw new StartFailure(EXIT.configuration, `${path}: ${fault}`);
-  return (bodies: readonly Buffer[]) => schemas.check(name, bodies);
+  let events = 0;
+  // Each event is checked, so each has a producer without strikes.
+  return (bodies: readonly Buffer[]) =>
+    schemas.check(
+      name,
+      bodies.map((body) => ({ producer: String((events += 1)), body })),
+    );
 }
 
 export type WatchedSchemas = NonNullable<Awaited<ReturnType<typeof watchedSchemas>>>;
@@ -87,13 +93,11 @@ export async function watchedSchemas(folder: string | undefined, clock: Clock) {
         const faults = faultsOf(next);
         if (faults.length > 0)
           log.error({ faults }, 'unusable schemas: their types keep the last good schema, or go to quarantine');
-        next.onStruck = (file) => {
-          onOutcome(false);
+        next.onStruck = (file, producer) =>
           log.error(
-            { file },
-            'the schema of a type takes too long: its events go to quarantine until its file changes',
+            { file, producer },
+            'checks of a type take too long: its events of this producer go to quarantine for a minute',
           );
-        };
       };
       const first = schemas.value;
       log.info(fields(first), 'events of these types are checked against their schemas');
@@ -118,8 +122,8 @@ export async function watchedSchemas(folder: string | undefined, clock: Clock) {
     has: ({ type, body }: { readonly type: string; readonly body: Buffer }): boolean =>
       schemas.value.has(type + ENDING) && !isErased(body),
 
-    check: (type: string, bodies: readonly Buffer[]): Promise<readonly Problems[]> =>
-      schemas.value.check(type + ENDING, bodies),
+    check: (type: string, events: readonly CheckedEvent[]): Promise<readonly Problems[]> =>
+      schemas.value.check(type + ENDING, events),
 
     stop(): void {
       schemas.stop();

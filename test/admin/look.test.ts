@@ -158,7 +158,8 @@ describe('schema try', () => {
     });
     const erased = { ...landing('gone'), body: Buffer.from('{"id":"gone","type":"t","erased":true}') };
     await admin.warehouse.land([event('good', { n: 1 }), event('b\u202ead', { n: 'x' }), event('worse', {}), erased]);
-    const strict = schema('t.json', '{"required":["n"],"properties":{"n":{"type":"integer"}}}');
+    const rules = '{"required":["n"],"properties":{"n":{"type":"integer"}}}';
+    const strict = schema('t.json', rules);
     const tried = await admin.run(t, `schema try ${strict} --since 1h`);
     assert.equal(tried.code, 1);
     assert.match(timeless(tried.out), /^2 of 3 events of t since <time> would be refused\n/);
@@ -167,7 +168,15 @@ describe('schema try', () => {
     const json = JSON.parse((await admin.run(t, `schema try ${strict} --json`)).out) as Record<string, unknown>;
     assert.deepEqual([json['type'], json['events'], json['refused']], ['t', 3, 2]);
     const lenient = schema('t.json', '{"type":"object"}');
-    assert.equal((await admin.run(t, `schema try ${lenient}`)).code, 0);
+    const quarantined = [event('cured', { type: 't', n: '1' }), event('other', { type: 'u' })].map((one) => ({
+      ...{ ...one, entry: `q/ingest/1-${one.id}`, reason: 'schema: /n must be integer' },
+    }));
+    await admin.warehouse.quarantine(quarantined);
+    const cured = await admin.run(t, `schema try ${lenient}`);
+    assert.match(cured.out, /^1 of 1 event quarantined by a schema would land$/m);
+    assert.equal(cured.code, 0);
+    const again = await admin.run(t, `schema try ${schema('t.json', rules)}`);
+    assert.match(again.out, /^0 of 1 event quarantined by a schema would land\n {2}cured {2}\/n must be integer$/m);
   });
 
   it('reports a type without events and an unusable file', async (t) => {

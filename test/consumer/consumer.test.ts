@@ -341,9 +341,9 @@ describe('a consumer without a backlog', () => {
     const checked = Promise.withResolvers<void>();
     const schemas: ConsumerOptions['schemas'] = {
       has: ({ body }) => body.includes('slow'),
-      check: async (_type, bodies) => {
+      check: async (_type, events) => {
         await checked.promise;
-        return bodies.map((body) => (body.includes('bad') ? ['bad'] : []));
+        return events.map(({ body }) => (body.includes('bad') ? ['bad'] : []));
       },
     };
     const { consumer, done } = run(t, { schemas });
