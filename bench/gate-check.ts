@@ -1,7 +1,8 @@
 // `make bench-gate-check` shows that the gate notices: it runs the gate for builds of this commit that are worse on
 // purpose, three times each, and expects the verdict `worse`. The builds that break latency also run beside a busy loop
 // on one core. GATE_CHECK selects builds by the beginnings of their names.
-import { spawn, spawnSync, type ChildProcess } from 'node:child_process';
+import { spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { checkOut, git, NODE } from './bench-environment.ts';
@@ -63,7 +64,11 @@ const BUILDS: readonly WorseBuild[] = [
 
 const wanted = (process.env['GATE_CHECK'] ?? '').split(',');
 let busy: ChildProcess | undefined;
-process.on('exit', () => busy?.kill('SIGKILL'));
+let gate: ChildProcess | undefined;
+process.on('exit', () => {
+  busy?.kill('SIGKILL');
+  gate?.kill();
+});
 let missed = 0;
 for (const build of BUILDS.filter(({ name }) => wanted.some((beginning) => name.startsWith(beginning)))) {
   const root = checkOut(HEAD);
@@ -74,7 +79,7 @@ for (const build of BUILDS.filter(({ name }) => wanted.some((beginning) => name.
   for (const machine of build.machines) {
     if (machine === 'busy') busy = spawn(NODE, ['-e', 'for (;;);']);
     for (let run = 1; run <= RUNS; run += 1) {
-      if (!isNoticed(`${build.name}, ${machine} machine, run ${run}`, root)) missed += 1;
+      if (!(await isNoticed(`${build.name}, ${machine} machine, run ${run}`, root))) missed += 1;
     }
     busy?.kill('SIGKILL');
   }
@@ -82,13 +87,12 @@ for (const build of BUILDS.filter(({ name }) => wanted.some((beginning) => name.
 process.stdout.write(missed === 0 ? 'the gate noticed every build\n' : `the gate missed ${missed} of its runs\n`);
 process.exit(missed === 0 ? 0 : 1);
 
-function isNoticed(title: string, root: string): boolean {
+async function isNoticed(title: string, root: string): Promise<boolean> {
   const args = ['--disable-warning=ExperimentalWarning', join(root, 'bench/gate.ts')];
-  const { status, stdout } = spawnSync(NODE, args, {
-    env: { ...process.env, BENCH_BASE: HEAD },
-    encoding: 'utf8',
-    stdio: ['ignore', 'pipe', 'inherit'],
-  });
+  gate = spawn(NODE, args, { env: { ...process.env, BENCH_BASE: HEAD }, stdio: ['ignore', 'pipe', 'inherit'] });
+  let stdout = '';
+  gate.stdout?.setEncoding('utf8').on('data', (text: string) => (stdout += text));
+  const [status] = (await once(gate, 'close')) as [number | null];
   const verdicts = stdout.split('\n').filter((line) => line.endsWith(': worse') || (status !== 1 && line !== ''));
   process.stdout.write(`${title}: exit code ${status}\n${verdicts.map((line) => `  ${line}\n`).join('')}`);
   return status === 1 && verdicts.some((line) => line.endsWith(': worse'));
