@@ -17,7 +17,7 @@ import { auditLines } from '../ingest/warehouse-admin.ts';
 import { errno } from '../process/read-settings.ts';
 import { printable } from '../process/printable.ts';
 import { audited, eraseTraces, pages, printResult, UsageError, type Session, type Tally } from './session.ts';
-import { counted, countText } from './terminal.ts';
+import { counted, countText, timeText } from './terminal.ts';
 
 /** Time limit for a consumer that holds an entry. Another consumer needs less time to claim the entry. */
 const HELD_MS = 30_000;
@@ -37,7 +37,11 @@ export async function eraseEvents(session: Session, given: readonly string[] | s
   const { tried, ...sum } = await eraseAll(session, ids);
   const { held, already, unknown } = sum;
   const rows = `${counted(sum.warehouse, 'row')} in the warehouse, ${counted(sum.quarantine, 'row')} in the quarantine`;
-  printResult(session, sum, `erased: ${counted(sum.queue, 'entry', 'entries')} on the queue, ${rows}\n`);
+  const until = session.queue.streams.flatMap(({ bytesUntilMs }) => bytesUntilMs ?? []);
+  const untilMs = Math.max(...until);
+  const bytesUntil = until.length === 0 ? undefined : Number.isFinite(untilMs) ? timeText(untilMs) : null;
+  const done = `erased: ${counted(sum.queue, 'entry', 'entries')} on the queue, ${rows}\n`;
+  printResult(session, { ...sum, bytesUntil }, bytesUntil === undefined ? done : done + bytesText(bytesUntil));
   if (already > 0) session.tell(`${counted(already, 'event')} already erased`);
   for (const id of unknown) session.tell(`no event with the id ${printable(id)} was found`);
   if (held > 0)
@@ -46,6 +50,11 @@ export async function eraseEvents(session: Session, given: readonly string[] | s
   await eraseTraces(session);
   return held + unknown.length === 0 && tried === ids.length;
 }
+
+const bytesText = (until: string | null): string =>
+  `the bytes stay in Redis' memory until ${until ?? 'the other entries of their blocks have been trimmed'}, longer if ` +
+  'an earlier event has not landed by then, and in its files until they are rewritten after that: see "Bytes in Redis" ' +
+  'in the runbook\n';
 
 /** Erases events until a signal arrives. `copies` are entries that are known already. `tried` counts the events. */
 export async function eraseAll(session: Session, ids: readonly string[], copies: readonly QueuedCopy[] = []) {

@@ -101,6 +101,11 @@ export interface QueuedStream {
   states(entries: readonly string[]): Promise<readonly EntryState[]>;
   /** Records an erasure, so a consumer that already holds the event lands it without its body. */
   noteErasure(id: string): Promise<void>;
+  /**
+   * The time until which the server can hold the bytes of entries that this object erased, if all earlier entries land:
+   * it only marks them as deleted. Infinity if it is not known, `undefined` if nothing was erased.
+   */
+  readonly bytesUntilMs: number | undefined;
   /** Replaces an entry with one that has another body. The id stays taken. */
   erase(copy: QueuedCopy, id: string, body: string): Promise<Erasure>;
   /** Returns up to a page of noted erasures, the newest first. `from` is the number of those to skip. */

@@ -6,7 +6,7 @@ import type { StreamAdmin } from '../../lib/redis/admin/stream-admin.ts';
 import { GROUP, STREAM } from '../../lib/redis/stream/layout.ts';
 import { StreamQueue } from '../../lib/redis/accept/stream-queue.ts';
 import { RedisConnection } from '../../lib/redis/server/connection.ts';
-import type { Outcome } from '../../lib/ingest/queue.ts';
+import { RETENTION_MS, type Outcome } from '../../lib/ingest/queue.ts';
 import { openAdmin, openQueue, openReader, partitionAt, QUIET_LOG as log } from '../support/partition.ts';
 import { TestRedis } from '../support/redis.ts';
 import { eventually } from '../support/scope.ts';
@@ -15,7 +15,10 @@ import { SYSTEM } from '../support/system.ts';
 const SECRET = 'secret';
 const body = (id: string): string => JSON.stringify({ id, type: 't', text: SECRET });
 
-const server = await TestRedis.start(['--appendonly', 'no']);
+/** Redis' reply to DUMP is not text. */
+const BYTES = "return tostring(string.find(redis.call('DUMP', KEYS[1]), ARGV[1], 1, true) ~= nil)";
+
+const server = await TestRedis.start(['--appendonly', 'no', '--rdbcompression', 'no']);
 beforeEach(() => server.command('FLUSHALL'));
 
 async function openAccepting(
@@ -59,6 +62,28 @@ describe('erasing an entry', () => {
     assert.equal(await admin.erase(copy, 'one', erasedBody('one', 't')), 'gone');
   });
 
+  it('states until when Redis holds the bytes, which later events do not put off', async (t) => {
+    const [{ submit }, admin] = [await openAccepting(t), openAdmin(t, server.uri)];
+    for (const id of ['neighbor', 'one', 'other']) await submit(id);
+    const untilMs: number[] = [];
+    for (const id of ['one', 'other']) {
+      const [copy] = await copies(admin, id);
+      assert.ok(copy !== undefined);
+      assert.equal(await admin.erase(copy, id, erasedBody(id, 't')), 'erased');
+      untilMs.push((admin.bytesUntilMs ?? 0) - RETENTION_MS);
+    }
+    const [neighbor, replacement] = (await server.entries()).map(({ entry }) => Number.parseInt(entry, 10));
+    assert.ok(neighbor !== undefined && replacement !== undefined);
+    assert.deepEqual(untilMs, [replacement, replacement]);
+    const holdsBytes = async (): Promise<boolean> =>
+      String(await server.command('EVAL', BYTES, '1', STREAM, body('one'))) === 'true';
+    assert.ok(await holdsBytes(), 'the neighbor has not been trimmed');
+    await submit('later');
+    await server.command('XTRIM', STREAM, 'MINID', String(replacement));
+    assert.equal(await holdsBytes(), false);
+    assert.equal(await server.length(), 3);
+  });
+
   it('waits for a living consumer that holds the entry, but not for a dead one', async (t) => {
     const [{ submit }, admin, reader] = [
       await openAccepting(t),
@@ -84,7 +109,7 @@ describe('erasing an entry', () => {
   });
 
   it('refuses to erase an entry that was read from a previous server, whatever has its name now', async (t) => {
-    const own = await TestRedis.start(['--appendonly', 'no']);
+    const own = await TestRedis.start(['--appendonly', 'no', '--rdbcompression', 'no']);
     const admin = openAdmin(t, own.uri);
     const put = (id: string): Promise<unknown> =>
       own.command('XADD', STREAM, '5-1', 'producer', 'shop', 'body', body(id));

@@ -1,6 +1,7 @@
 // The queue port of ingest-admin on Redis Streams.
 import { namesIn } from '../../ingest/erased.ts';
 import {
+  isEntryBefore,
   QueueFailed,
   type EntryPage,
   type EntryState,
@@ -12,7 +13,7 @@ import {
   type Replayed,
   type StreamStatus,
 } from '../../ingest/queue-admin.ts';
-import { type EntryName, REPLICA_LEASE_MS } from '../../ingest/queue.ts';
+import { type EntryName, REPLICA_LEASE_MS, RETENTION_MS } from '../../ingest/queue.ts';
 import { quarantineRowName } from '../../ingest/warehouse.ts';
 import type { Clock } from '../../process/clock.ts';
 import type { Log } from '../../process/log.ts';
@@ -92,6 +93,9 @@ export class StreamAdmin implements QueuedStream {
   #opening: Promise<void> | undefined;
   readonly #histories = new Histories();
   readonly #identity: KnownIdentity;
+  /** Entries up to this one are in complete blocks. */
+  #completeTo = '0-0';
+  bytesUntilMs: number | undefined;
   #unidentified: unknown = new Error('the queue is not identified yet');
 
   constructor({ part, prefix = '', log, client, clock }: StreamAdminOptions) {
@@ -207,8 +211,16 @@ export class StreamAdmin implements QueuedStream {
     return this.#telling(async () => {
       this.#assertSameServer(copy);
       if (copy.source !== this.#identity.source) return 'gone';
-      const args = [GROUP, copy.entry, body, String(REPLICA_LEASE_MS), quarantineRowName(copy), this.#index.field(id)];
-      return (await this.#run(SCRIPTS.erase, args)) as Erasure;
+      const { entry } = copy;
+      const names = [quarantineRowName(copy), this.#index.field(id), this.#completeTo];
+      const args = [GROUP, entry, body, String(REPLICA_LEASE_MS), ...names];
+      const reply = (await this.#run(SCRIPTS.erase, args)) as readonly [Erasure, string, number];
+      const [state, replacement, isComplete] = reply;
+      if (state !== 'erased') return state;
+      if (isComplete === 1 && isEntryBefore(this.#completeTo, entry)) this.#completeTo = replacement;
+      const lastMs = isComplete === 1 ? Number.parseInt(this.#completeTo, 10) : Number.POSITIVE_INFINITY;
+      this.bytesUntilMs = Math.max(this.bytesUntilMs ?? 0, lastMs + RETENTION_MS);
+      return state;
     });
   }
 

@@ -73,6 +73,7 @@ const RIGHTS: Readonly<Record<Program, readonly string[]>> = {
     'memory usage S',
     'xadd S * body x',
     'xdel S 1-1',
+    'xsetid S 1-1',
     `xclaim S ${GROUP} x 0 1-1`,
     `xinfo consumers S ${GROUP}`,
   ],

@@ -11,21 +11,23 @@
 -- difference to Redis' counter is then known, and it stays the same while the group reads and the stream grows.
 local stream, group = KEYS[1], ARGV[1]
 local looked = '{' .. stream .. '}:looked'
-local history, found = history_of(), group_fields(stream, group)
+local found = group_fields(stream, group)
 local about = redis.pcall('XINFO', 'STREAM', stream)
-if not history or not found or about.err then return 0 end
+if about.err or not found then return 0 end
 about = fields(about)
+local state = counter_state(about)
+if not state then return 0 end
 local place, read = found['last-delivered-id'], tonumber(found['entries-read'])
 local seen = redis.call('HMGET', looked, 'counter', 'count')
 local is_invalid = not tonumber(found.lag) or not read
-if seen[1] == history and not is_invalid then return 0 end
+if seen[1] == state and not is_invalid then return 0 end
 -- Redis gives up its counter with the next read while a deleted entry is ahead.
 if before(place, about['max-deleted-entry-id']) then return 0 end
 
 local first, added = about['recorded-first-entry-id'], about['entries-added']
 local function correct(entries_read)
   redis.call('XGROUP', 'SETID', stream, group, place, 'ENTRIESREAD', math.max(0, entries_read))
-  redis.call('HSET', looked, 'counter', history, 'count', '')
+  redis.call('HSET', looked, 'counter', state, 'count', '')
   return 0
 end
 -- All entries of the stream are unread.
@@ -33,11 +35,11 @@ if before(place, first) then return correct(added - about.length) end
 
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local FORM = '^(%x+) (%S+) (%d+) (%d+) (%d+) (%S+) (%d+)$'
+local FORM = '^(%x+ %S+) (%S+) (%d+) (%d+) (%d+) (%S+) (%d+)$'
 local of, last, added_then, since, counted, from, at = string.match(seen[2] or '', FORM)
-if of == history and math.abs(now - at) < tonumber(ARGV[4]) then return 1 end
+if of == state and math.abs(now - at) < tonumber(ARGV[4]) then return 1 end
 -- Without Redis' counter, or if entries ahead of the count were trimmed, it begins again.
-if of ~= history or not read or before(from, first) then
+if of ~= state or not read or before(from, first) then
   if not read then redis.call('XGROUP', 'SETID', stream, group, place, 'ENTRIESREAD', 0) end
   read = read or 0
   last, added_then, since, counted, from = about['last-generated-id'], added, read, 0, place
@@ -45,7 +47,7 @@ end
 local count, reached, is_all = count_entries(stream, from, last, tonumber(ARGV[2]), tonumber(ARGV[3]))
 counted = counted + count
 if not is_all then
-  local count = { history, last, added_then, since, counted, reached, string.format('%d', now) }
+  local count = { state, last, added_then, since, counted, reached, string.format('%d', now) }
   redis.call('HSET', looked, 'count', table.concat(count, ' '))
   return 1
 end

@@ -3,9 +3,14 @@
 -- missing group has read nothing. `about` has the fields of XINFO STREAM.
 --
 -- Redis counts the entries that a group reads, and 7.0 neither writes this counter to its append-only file nor sends it
--- to replicas: after a start or a promotion, its "lag" is too high. After deletions by hand, it is nil. So the lag is
--- used only in the history of writes in which count.lua has corrected the counter. Otherwise a few unread entries are
--- counted here.
+-- to replicas: after a start or a promotion, its "lag" is too high. After the deletion of an unread entry, it is nil, and
+-- then one too high. So the lag is used only in the state in which count.lua has corrected the counter. Otherwise a few
+-- unread entries are counted here.
+local function counter_state(about)
+  local history = history_of()
+  return history and history .. ' ' .. about['max-deleted-entry-id']
+end
+
 local UNREAD_MAX, UNREAD_BYTES = 1000, 1048576
 local function group_place(stream, group, about)
   local found = group_fields(stream, group)
@@ -13,7 +18,7 @@ local function group_place(stream, group, about)
   local pending = found and redis.call('XPENDING', stream, group) or { 0 }
   local next = place ~= last and redis.call('XRANGE', stream, '(' .. place, '+', 'COUNT', 1)[1]
   local lag = found and tonumber(found.lag)
-  local is_right = lag and redis.call('HMGET', '{' .. stream .. '}:looked', 'counter')[1] == (history_of() or '')
+  local is_right = lag and redis.call('HMGET', '{' .. stream .. '}:looked', 'counter')[1] == counter_state(about)
   local unread = 0
   if next then
     local has_read_some = redis.call('XRANGE', stream, '-', place, 'COUNT', 1)[1]
