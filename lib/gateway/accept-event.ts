@@ -43,6 +43,7 @@ const BROKEN = problem(
   'invalidCompression',
   'the body is not one whole stream of the coding in Content-Encoding, or its zstd window is over 8 MiB',
 );
+const TOO_LONG = problem('eventTooLarge', 'the body is longer than the queue takes (proto-max-bulk-len)');
 const RATIO_TOO_HIGH = problem('eventTooLarge', 'the decoded body is over 64 KiB and over 100 times its coded length');
 const CONFLICT = problem(
   'eventIdConflict',
@@ -205,6 +206,8 @@ function answerTo(metrics: GatewayMetrics, id: string, outcome: Outcome): Gatewa
       return acceptance(id, DIFFERING);
     case 'conflict':
       return CONFLICT;
+    case 'too large':
+      return TOO_LONG;
     case 'shed':
       metrics.shed.add();
       return { ...acceptance(id, SHED), headers: SHED_HEADERS };

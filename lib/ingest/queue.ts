@@ -13,9 +13,10 @@ export const RETENTION_MS = 24 * 60 * 60 * 1000;
  * - `differing`: a duplicate with a different body. The queue keeps the first body.
  * - `conflict`: the id belongs to another producer's event.
  * - `unavailable`: the queue refused or did not reply in time. It may have the event, and a retry is safe.
+ * - `too large`: the queue never takes a body of this length.
  * - `shed`: `unavailable` from one of two queues (RFC 014).
  */
-export type Outcome = 'accepted' | 'duplicate' | 'differing' | 'conflict' | 'unavailable' | 'shed';
+export type Outcome = 'accepted' | 'duplicate' | 'differing' | 'conflict' | 'too large' | 'unavailable' | 'shed';
 
 /** Further members of an event's entry. No value is empty or contains a line break. */
 export interface EventNotes {

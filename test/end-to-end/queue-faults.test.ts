@@ -1,10 +1,13 @@
 // test/redis has the delays in virtual time.
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import { describe, it } from 'node:test';
 import { event, TestGateway } from '../support/gateway.ts';
 import { Load } from '../support/load.ts';
 import { Pki } from '../support/pki.ts';
+import { Program } from '../support/program.ts';
 import { TestRedis } from '../support/redis.ts';
+import { rule } from '../support/redis-rights.ts';
 import { eventually } from '../support/scope.ts';
 import { assertAlive, assertProblem } from '../support/verdicts.ts';
 
@@ -83,4 +86,78 @@ describe('a queue that is', () => {
       { tags: name === 'killed' ? [] : ['long'] },
       () => outage(one),
     );
+});
+
+describe('a body that Redis never takes', () => {
+  const LIMIT = 1 << 20;
+  const long = (id: string): string => JSON.stringify({ id, type: 'a.b', text: 'x'.repeat(LIMIT + 1_000_000) });
+  const env = { ...ENQUEUE_TIMEOUT, INGEST_BODY_BYTES_MAX: String(4 << 20) };
+
+  for (const user of ['the default user', 'a user that may not read settings'])
+    it(`is refused with 413, and nobody else's events are: ${user}`, async () => {
+      const redis = await TestRedis.start(['--proto-max-bulk-len', String(LIMIT)]);
+      await redis.command('ACL', 'SETUSER', 'ingest-gateway', ...rule('ingest-gateway'));
+      const uri = user.startsWith('a user') ? redis.uri.replace('//', '//ingest-gateway:secret@') : redis.uri;
+      const gateway = await TestGateway.start({ uri }, pki, env);
+      const check = new Program('ingest-gateway', {
+        args: ['--check=connect'],
+        env: { ...env, ...pki.environment, INGEST_QUEUE_URI: uri },
+      });
+      await check.ended;
+      assert.match(check.output, /but no bodies over 1048576 bytes \(proto-max-bulk-len/);
+      const load = new Load(gateway.client(producer), 'bystander', 4, 5);
+      const client = gateway.client(producer);
+      for (let n = 0; n < 5; n += 1) assertProblem(await client.post(long(`long-${n}`)), 413, 'INVALID_EVENT');
+      await load.more(40);
+      await load.stop();
+      assert.deepEqual([load.errors, load.statuses], [[], [202]]);
+      assert.equal((await client.ask({ path: '/health/ready' })).status, 200);
+    });
+
+  it('is refused with 413 after the limit was lowered, and taken after it was raised and the connection replaced', async () => {
+    const redis = await TestRedis.start();
+    const gateway = await TestGateway.start(redis, pki, env);
+    const client = gateway.client(producer);
+    assert.equal((await client.post(long('before'))).status, 202);
+    await redis.command('CONFIG', 'SET', 'proto-max-bulk-len', String(LIMIT));
+    await eventually('it is refused for good', async () => (await client.post(long('lowered'))).status === 413);
+    await becomesReady(gateway, 200);
+    const load = new Load(gateway.client(producer), 'bystander', 4, 5);
+    for (let n = 0; n < 5; n += 1) assertProblem(await client.post(long('lowered')), 413, 'INVALID_EVENT');
+    await load.more(20);
+    await load.stop();
+    assert.deepEqual([load.errors, load.statuses], [[], [202]]);
+    await redis.command('CONFIG', 'SET', 'proto-max-bulk-len', String(512 << 20));
+    await redis.command('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
+    await eventually('it is taken', async () => (await client.post(long('raised'))).status === 202);
+  });
+});
+
+describe('a stream whose last name has been used', () => {
+  it('makes gateways not ready with the cure, which the commands of the runbook are', async () => {
+    const redis = await TestRedis.start();
+    const gateway = await TestGateway.start(redis, pki, ENQUEUE_TIMEOUT);
+    const client = gateway.client(producer);
+    assert.equal((await client.post(event('before'))).status, 202);
+    const last = `${2n ** 64n - 1n}-${2n ** 64n - 1n}`;
+    await redis.command('XADD', 'ingest', `${2n ** 64n - 1n}-${2n ** 64n - 2n}`, 'note', 'x');
+    assert.equal((await client.post(event('at-the-end'))).status, 202);
+    assert.equal((await redis.entries()).at(-1)?.entry, last);
+    assertProblem(await client.post(event('after')), 503, 'QUEUE_UNAVAILABLE');
+    await becomesReady(gateway, 503, /the last possible name.*runbook/);
+    const page = readFileSync('deploy/RUNBOOK.md', 'utf8').split('### A name that ends the stream')[1] ?? '';
+    const [, commands = ''] = /```\n([^]*?)```/.exec(page) ?? [];
+    for (const name of [last, `${2n ** 64n - 1n}-${2n ** 64n - 2n}`]) {
+      const lines = commands.replaceAll(last, name).trim().split('\n');
+      for (const line of lines) {
+        const [[newest = ''] = []] = (await redis.command('XREVRANGE', 'ingest', '+', '-', 'COUNT', '1')) as [string][];
+        const [, ...words] = line.replace('NAME', newest).trim().split(' ');
+        await redis.command(...(words as [string]));
+      }
+    }
+    await becomesReady(gateway, 200);
+    assert.equal((await client.post(event('after'))).status, 202);
+    const names = (await redis.entries()).map(({ entry }) => entry);
+    assert.ok(Number(names.at(-1)?.split('-')[0]) <= Date.now());
+  });
 });

@@ -15,16 +15,17 @@ import { messageOf } from '../../process/message-of.ts';
 import { isSameProducer } from '../../process/producer-name.ts';
 import { TimeLimits } from '../../process/time-limits.ts';
 import type { RedisConnection } from '../server/connection.ts';
+import { argumentBytesMax } from '../server/argument-limit.ts';
 import { DurabilityCheck } from '../server/durability.ts';
 import { ACCEPT, entriesOf, FIND } from '../stream/entry.ts';
-import { ensureGroup, warnOfOthers } from '../stream/group.ts';
+import { assertAppendable, ensureGroup, warnOfOthers } from '../stream/group.ts';
 import { KnownIdentity } from '../stream/queue-metadata.ts';
 import { keyOf } from '../stream/layout.ts';
 import type { QueuePartition } from '../stream/queue-partitions.ts';
 import { assertRights } from '../stream/rights.ts';
 import { StreamTrimmer } from '../stream/stream-trimmer.ts';
 import { withTimeout } from '../wire/deadline.ts';
-import { NoAnswer, type QueueRefusal, refusedAs } from '../wire/errors.ts';
+import { isOfOneCommand, NoAnswer, type QueueRefusal, refusedAs } from '../wire/errors.ts';
 import type { Argument, RedisValue, Server } from '../wire/values.ts';
 import { join, packEvents, settleAll, type Call } from './accept-call.ts';
 import { PROBE_INTERVAL_MS, PROBE_TIMEOUT_MS, QueueProbe } from './queue-probe.ts';
@@ -75,6 +76,8 @@ export class StreamQueue implements Queue {
   readonly #probe: QueueProbe;
   readonly #supervision: Timer;
 
+  /** The longest body that the server takes, if it is shorter than the longest one that this program accepts. */
+  bodyBytesMax = Number.POSITIVE_INFINITY;
   /** Sends accepting calls. `undefined` unless the connection is ready. */
   #sender: Server | undefined;
   /** The latest call, until the client writes it. */
@@ -107,7 +110,7 @@ export class StreamQueue implements Queue {
     this.#limits = new TimeLimits(clock);
     this.#supervision = clock.every(PROBE_INTERVAL_MS, () => this.#supervise());
     connection.tell({
-      inspect: (server) => this.#inspect(server, durability.replicas),
+      inspect: (server, uri) => this.#inspect(server, uri, durability.replicas),
       onReady: () => {
         this.#sender = this.#replicated ?? connection;
         void this.#probe.ask();
@@ -130,6 +133,7 @@ export class StreamQueue implements Queue {
 
   submit(submission: Submission): void {
     const sender = this.#sender;
+    if (submission.body.length > this.bodyBytesMax) return this.#clock.turnEnd(() => submission.settle('too large'));
     if (sender === undefined || this.#stalledSinceMs !== undefined)
       return this.#clock.turnEnd(() => submission.settle('unavailable'));
     // Sockets that become readable together are read in one poll phase, and the client writes in the check phase after
@@ -180,7 +184,9 @@ export class StreamQueue implements Queue {
     this.#limits.remove(call.limit);
     if (this.#sender !== undefined) {
       this.#stalledSinceMs = undefined; // A refusal is also a reply.
-      this.#probe.says(messageOf(cause));
+      // The next probe decides whether others are refused, too.
+      if (isOfOneCommand(cause)) void this.#probe.ask();
+      else this.#probe.says(messageOf(cause));
     }
     this.#connection.recheck(cause);
     settleAll(call, 'unavailable');
@@ -254,13 +260,19 @@ export class StreamQueue implements Queue {
     }
   }
 
-  async #inspect(server: Server, replicas: number): Promise<void> {
-    const { stream, makes } = this.#options.part;
+  async #inspect(server: Server, uri: string, replicas: number): Promise<void> {
+    const { clock, log, part } = this.#options;
+    const { stream, makes, bodyBytesMax: accepts = 0 } = part;
     await assertRights(server, stream, 'gateway', replicas > 0 ? ['wait 1 1'] : []);
     await this.#identity.ask(server);
+    await assertAppendable(server, stream);
+    const bodyBytesMax = await argumentBytesMax(server, uri, accepts, clock);
+    this.bodyBytesMax = bodyBytesMax < accepts ? bodyBytesMax : Number.POSITIVE_INFINITY;
+    const text = 'longer bodies are refused (413): proto-max-bulk-len of Redis is lower than INGEST_BODY_BYTES_MAX';
+    if (bodyBytesMax < accepts) log.warn({ bodyBytesMax }, text);
     if (makes) {
       await ensureGroup(server, stream);
-      await warnOfOthers(server, stream, this.#options.log);
+      await warnOfOthers(server, stream, log);
       // A server that refuses writes keeps its last note.
       await server.send(['HSET', keyOf(stream, 'looked'), 'required', String(replicas)]).catch(refusedAs(null));
     }

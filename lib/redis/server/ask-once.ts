@@ -9,7 +9,7 @@ import type { Server } from '../wire/values.ts';
 const TIMEOUT_MS = 1_000;
 
 export async function askOnce<T>(
-  system: ClockAndRandom,
+  { clock }: Pick<ClockAndRandom, 'clock'>,
   uri: string,
   ask: (server: Server) => Promise<T>,
   timeoutMs = TIMEOUT_MS,
@@ -25,7 +25,7 @@ export async function askOnce<T>(
   };
   client.join(user);
   try {
-    return await withTimeout(system.clock, promise, timeoutMs);
+    return await withTimeout(clock, promise, timeoutMs);
   } finally {
     client.leave(user);
   }

@@ -11,7 +11,15 @@ import type { Clock, Timer } from '../../process/clock.ts';
 import type { Log } from '../../process/log.ts';
 import { messageOf } from '../../process/message-of.ts';
 import { withTimeout } from '../wire/deadline.ts';
-import { causeOf, hasCode, isForbidden, QueueRefusal, type RedisError, isPasswordRefused } from '../wire/errors.ts';
+import {
+  causeOf,
+  hasCode,
+  isExhausted,
+  isForbidden,
+  QueueRefusal,
+  type RedisError,
+  isPasswordRefused,
+} from '../wire/errors.ts';
 import { type Client, type ClientUser, RedisClient } from '../wire/redis-client.ts';
 import type { Command, RedisBytes, RedisValue, Sender, Server } from '../wire/values.ts';
 import { assertMaster, isNotMaster } from './server-info.ts';
@@ -40,7 +48,7 @@ export interface ConnectionOptions {
 
 export interface ConnectionListener {
   /** Rejects if this program must not use the new connection's server. The connection is then closed. */
-  readonly inspect?: (server: Server) => Promise<void>;
+  readonly inspect?: (server: Server, uri: string) => Promise<void>;
   readonly onReady?: () => void;
   readonly onLost?: (reason: string) => void;
   /** Called each time an inspection fails for a reason that waiting does not fix. The connection keeps trying. */
@@ -190,7 +198,7 @@ export class RedisConnection {
       throw error;
     };
     this.#user = {
-      onReady: () => void this.#admit(client),
+      onReady: () => void this.#admit(client, uri),
       onLost: (cause) => this.restart(messageOf(causeOf(cause)), false, BROKEN_INTERVAL_MS),
     };
     this.#become('connecting');
@@ -198,14 +206,14 @@ export class RedisConnection {
     return client;
   }
 
-  async #admit(client: Client): Promise<void> {
+  async #admit(client: Client, uri: string): Promise<void> {
     if (client !== this.#client) return;
     this.#become('inspecting');
     const refused = this.#refused;
     const server: Server = { send: (command) => client.send(command).catch(refused) };
     try {
       await assertMaster(server);
-      await this.#listener.inspect?.(server);
+      await this.#listener.inspect?.(server, uri);
     } catch (cause) {
       if (client === this.#client) this.#failed(cause);
       return;
@@ -223,7 +231,7 @@ export class RedisConnection {
 
   /** Inspects the server again if a command was forbidden, because the user's rights or a key have changed. */
   recheck(cause: unknown): void {
-    if (this.ready && isForbidden(cause)) this.restart(cause.message);
+    if (this.ready && (isForbidden(cause) || isExhausted(cause))) this.restart(cause.message);
   }
 
   /** Gives up the client, if there is one, and tries again when the interval since the last attempt is over. */

@@ -1,6 +1,6 @@
 // The consumer group of a stream. The first program creates it at the beginning of the stream. If the group was
 // destroyed by hand, the consumer or the next connection creates it again.
-import { type RedisError, refusedAs } from '../wire/errors.ts';
+import { QueueRefusal, type RedisError, refusedAs } from '../wire/errors.ts';
 import { Script } from '../wire/script.ts';
 import { fieldsOf, type RedisValue, type Server } from '../wire/values.ts';
 import type { Log } from '../../process/log.ts';
@@ -34,6 +34,17 @@ export async function warnOfOthers(server: Server, stream: string, log: Log): Pr
     const text = `the server also holds the queue ${other}: its events land only with INGEST_QUEUE_URI=${form}…`;
     if (events > 0) log.warn({ events }, text);
   }
+}
+
+const LAST_NAME = '18446744073709551615-18446744073709551615';
+
+/** Rejects with a QueueRefusal if no entry can be added. */
+export async function assertAppendable(server: Server, stream: string): Promise<void> {
+  if (fieldsOf(await xinfo(server, 'STREAM', stream)).get('last-generated-id') !== LAST_NAME) return;
+  throw new QueueRefusal(
+    `an entry of ${stream} had the last possible name, so Redis adds no other: see "A name that ends the stream" in the ` +
+      'runbook',
+  );
 }
 
 /** Returns the reply of XINFO; empty if there is no such stream or group. */

@@ -21,6 +21,8 @@ export interface QueuePartition {
   /** False for a check, which creates neither metadata nor a group, and trims nothing. */
   readonly makes: boolean;
   readonly retentionMs: number;
+  /** The longest body that this program accepts. */
+  readonly bodyBytesMax?: number | undefined;
 }
 
 export type PartitionsOptions = ClockAndRandom & Pick<IdentityOptions, 'accepts' | 'makes'>;
@@ -36,7 +38,8 @@ export function queuePartitions(
   const system = { clock, random };
   const options = { ...about, random };
   const part = (stream: string, place: QueuePartition['uri'], identify: Identify): QueuePartition => {
-    return { stream, uri: place, identify, makes: about.makes ?? true, retentionMs: RETENTION_MS };
+    const { makes = true, accepts: bodyBytesMax } = about;
+    return { stream, uri: place, identify, makes, retentionMs: RETENTION_MS, bodyBytesMax };
   };
   if (address.kind === 'dispatcher')
     return address.uris.map((place, at) =>

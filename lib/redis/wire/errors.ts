@@ -31,6 +31,13 @@ export const isForbidden = (cause: unknown): cause is RedisError =>
   hasCode(cause, 'NOPERM', 'WRONGTYPE') ||
   (hasCode(cause, 'ERR') && /^ERR (The user executing|ACL failure in) /.test(cause.message));
 
+/** True if no entry can be added, because one has the last possible name. */
+export const isExhausted = (cause: unknown): cause is RedisError =>
+  hasCode(cause, 'ERR') && cause.message.includes('exhausted the last possible ID');
+
+/** True for a reply that tells nothing about other commands. */
+export const isOfOneCommand = (cause: unknown): boolean => hasCode(cause, 'ERR') && !isForbidden(cause);
+
 /** No reply arrived in time, so the command may have been run. */
 export class NoAnswer extends Error {
   override readonly name = 'NoAnswer';
