@@ -28,7 +28,6 @@ export interface AtRate {
   readonly foreignShare: number;
 }
 
-const FULL_SPEED: Duration = { warmupSeconds: 0, seconds: 5 };
 const NO_MARKS: Marks = { warm: () => undefined, done: () => undefined };
 
 /** Rejects only if a server does not start. */
@@ -36,11 +35,15 @@ export function atRate(
   environment: BenchEnvironment,
   subjects: readonly Subject[],
   ratePerS: number,
-  duration: Duration,
+  { fullSpeedSeconds, ...duration }: Duration & { readonly fullSpeedSeconds: number },
 ): Promise<AtRate> {
   return withServers(environment, subjects, async (started) => {
     const closed = await settled(started, ({ server }) =>
-      runLoad('closed-loop.ts', clientOptions(environment, server, {}, FULL_SPEED), NO_MARKS),
+      runLoad(
+        'closed-loop.ts',
+        clientOptions(environment, server, {}, { warmupSeconds: 0, seconds: fullSpeedSeconds }),
+        NO_MARKS,
+      ),
     );
     const loads = await settled(started, ({ server }) =>
       PacedLoad.open(clientOptions(environment, server, { ratePerS }, duration)),

@@ -102,6 +102,13 @@ const LATENCY_PAIRS = 3;
 
 export type Outcome = 'pass' | 'worse' | 'no verdict';
 
+/** The exit code and the last line of the gate. */
+export const ENDS: Readonly<Record<Outcome, { readonly code: number; readonly words: string }>> = {
+  pass: { code: 0, words: 'pass' },
+  worse: { code: 1, words: 'worse' },
+  'no verdict': { code: 3, words: 'no verdict: this machine was too busy to tell' },
+};
+
 export interface GateVerdict {
   readonly outcome: Outcome;
   readonly lines: readonly string[];

@@ -15,15 +15,7 @@ import { join } from 'node:path';
 import { Bench } from './bench.ts';
 import type { BenchCase } from './bench-case.ts';
 import { ROOT } from './bench-environment.ts';
-import { idleConnections } from './cases/idle-connections.ts';
-import { landing } from './cases/landing.ts';
-import { ordinary } from './cases/ordinary.ts';
-import { overload } from './cases/overload.ts';
-import { pipelining } from './cases/pipelining.ts';
-import { queueMemory } from './cases/queue-memory.ts';
-import { saturation } from './cases/saturation.ts';
-import { sender } from './cases/sender.ts';
-import { whole } from './cases/whole.ts';
+import { CASES, roundsWanted, ROUNDS_DEFAULT } from './cases.ts';
 import { figuresOf, readMeasurements, record } from './figures.ts';
 import { machine } from './machine.ts';
 import { progress, type Run, type Sample } from './measure.ts';
@@ -32,11 +24,7 @@ import { costChart } from './report/cost-chart.ts';
 import { caseTable, missedGoals } from './report/table.ts';
 import { summarize, type CaseSamples, type CaseSummary } from './summary.ts';
 
-const CASES: readonly BenchCase[] = [
-  ...[saturation, ordinary, overload, pipelining, idleConnections, queueMemory, landing, whole, sender],
-];
 const WARMUP_SECONDS = 1.5;
-const ROUNDS_DEFAULT = 5;
 
 const rounds = number('BENCH_ROUNDS', ROUNDS_DEFAULT);
 const duration = { seconds: number('BENCH_SECONDS', 3), warmupSeconds: WARMUP_SECONDS };
@@ -67,8 +55,8 @@ if (chart !== undefined) writeFileSync(join(ROOT, '.github/images/cost.svg'), ch
 process.exit(ended());
 
 /** Replaces the published figures of a case that ran completely. Returns a line about it. */
-function publish({ name, roundsMax }: BenchCase, summary: CaseSummary): string {
-  const wanted = Math.min(roundsMax ?? ROUNDS_DEFAULT, ROUNDS_DEFAULT);
+function publish(benchCase: BenchCase, summary: CaseSummary): string {
+  const [{ name }, wanted] = [benchCase, roundsWanted(benchCase)];
   const run = Math.min(...summary.labels.map((label) => label.rounds));
   const figures = figuresOf(summary);
   if (run < wanted) return `not published: ${run} of ${wanted} rounds`;

@@ -1,0 +1,79 @@
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { createServer } from 'node:https';
+import type { AddressInfo } from 'node:net';
+import { it } from 'node:test';
+import { atRate } from '../../bench/at-rate.ts';
+import { BenchEnvironment } from '../../bench/bench-environment.ts';
+import { PacedLoad } from '../../bench/load/paced-load.ts';
+import type { LoadResult } from '../../bench/load/options.ts';
+import { FLOOR, withServer, type Subject } from '../../bench/subjects.ts';
+
+const environment = await BenchEnvironment.create();
+const { cert, key, client } = environment.certificates;
+const RATE_PER_S = 200;
+
+/** Stops the server's process during the measured part of 2 s. */
+const stopped = (fromMs: number, untilMs: number): Promise<LoadResult> =>
+  withServer(environment, FLOOR, async ({ port, pid }) => {
+    const options = { ...client, port, connections: 10, bodyBytes: 300, ratePerS: RATE_PER_S };
+    const load = await PacedLoad.open({ ...options, warmupMs: 300, durationMs: 2_000 });
+    const timers: NodeJS.Timeout[] = [];
+    const warm = (): void => {
+      timers.push(setTimeout(() => process.kill(pid, 'SIGSTOP'), fromMs));
+      timers.push(setTimeout(() => process.kill(pid, 'SIGCONT'), untilMs));
+    };
+    const result = await load.run({ warm, done: () => undefined });
+    for (const timer of timers) clearTimeout(timer);
+    process.kill(pid, 'SIGCONT');
+    return result;
+  });
+
+it('a server that stands still is charged with each request that was due', async () => {
+  const { latency, offered, elapsedMs, statuses } = await stopped(200, 900);
+  assert.ok(latency.p99 > 500 && latency.max > 600, `${latency.p99} ms, ${latency.max} ms`);
+  assert.ok(offered > 0.95 * RATE_PER_S * (elapsedMs / 1_000), `${offered} in ${elapsedMs} ms`);
+  assert.deepEqual(Object.keys(statuses), ['202']);
+});
+
+it('a request without an answer is charged with its age', async () => {
+  const { latency } = await stopped(1_000, 4_000);
+  assert.ok(latency.p99 > 500 && latency.max > 800, `${latency.p99} ms, ${latency.max} ms`);
+});
+
+/** A server that answers every twentieth request with 503. */
+const refusing: Subject = {
+  name: 'refusing',
+  start: async () => {
+    let count = 0;
+    const server = createServer({ cert: readFileSync(cert), key: readFileSync(key) }, (_request, response) =>
+      response.writeHead((count += 1) % 20 === 0 ? 503 : 202, { 'Content-Length': 0 }).end(),
+    );
+    await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening));
+    return {
+      ...{ name: 'refusing', pid: process.pid, port: (server.address() as AddressInfo).port, printed: () => 0 },
+      stop: async () => void server.close(),
+    };
+  },
+};
+
+/** A server that ends under the load at full speed. */
+const dying: Subject = {
+  name: 'dying',
+  start: async (...given) => {
+    const server = await FLOOR.start(...given);
+    setTimeout(() => process.kill(server.pid, 'SIGKILL'), 1_500);
+    return server;
+  },
+};
+
+it('servers under the same load have their own failures', async () => {
+  const duration = { fullSpeedSeconds: 2, warmupSeconds: 0.3, seconds: 1 };
+  const { lanes, foreignShare } = await atRate(environment, [FLOOR, refusing, dying], RATE_PER_S, duration);
+  const [fine, refused, dead] = lanes;
+  assert.ok(fine !== undefined && refused !== undefined && dead !== undefined && foreignShare >= 0);
+  assert.equal(fine.failure, undefined);
+  assert.ok(fine.p99Ms > 0 && fine.totalUs > 0 && fine.fullSpeedPerS > 0, JSON.stringify(fine));
+  assert.match(refused.failure ?? '', /^\d+ answers 503, \d+ answers 503$/);
+  assert.ok(dead.failure !== undefined && !(dead.p99Ms < 200), JSON.stringify(dead));
+});
