@@ -180,6 +180,7 @@ export class Consumer {
       return reader.read(this.#intake.readMax(max), CLAIM_IDLE_MS, waitMs);
     };
     const deliveries = (await this.#step('queue', read)) ?? [];
+    if (deliveries.length > 0) this.#options.telemetry.metrics.stalls.arrivedMs();
     const entered = classify(deliveries, readMs);
     if (schemas === undefined) this.#intake.add(entered, max);
     else this.#check(entered, max, schemas);

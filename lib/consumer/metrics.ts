@@ -3,6 +3,7 @@ import { CounterFamily, Gauge, HistogramFamily } from '../telemetry/instruments.
 import { QueueGauges } from '../telemetry/queue-gauges.ts';
 import { ReloadMetrics } from '../telemetry/reload-metrics.ts';
 import { processRegistry } from '../telemetry/process-registry.ts';
+import { Stalls } from '../telemetry/stalls.ts';
 import type { Clock } from '../process/clock.ts';
 import { QUARANTINE_REASONS } from './classify.ts';
 
@@ -40,6 +41,7 @@ export function consumerMetrics(clock: Clock) {
     registry,
     reloads: new ReloadMetrics(registry),
     queue: new QueueGauges(registry, clock),
+    stalls: new Stalls(registry, clock),
     ready: gauge('ingest_consumer_ready', '1 if this replica can land events (/health/ready), else 0.'),
     warehouseAvailable: gauge('ingest_warehouse_available', '1 if the warehouse is writable, else 0.'),
     queueAvailable: gauge('ingest_queue_available', '1 if the queue answers this replica, else 0.'),

@@ -49,7 +49,7 @@ export class Exchange {
   readonly connection: Connection<ClientContext>;
   readonly request: HttpRequest;
   readonly requestId: string;
-  /** The time when the head was complete, from `Clock.ms()`. */
+  /** When the end of the head arrived, from `Clock.ms()`. */
   readonly startMs: number;
   admitted: Admitted | undefined;
   enqueued: Enqueued | undefined;
@@ -70,7 +70,7 @@ export class Exchange {
     this.connection = connection;
     this.request = request;
     this.#meter = meter;
-    this.startMs = context.clock.ms();
+    this.startMs = connection.readMs;
     this.requestId = requestIdFrom(request.head.requestId, context.random);
     context.open += 1;
   }
@@ -178,7 +178,7 @@ export function headFault(
   client: Connection<ClientContext>,
 ): GatewayAnswer {
   const answer = faultAnswer(fault);
-  meter.ended(NO_ROUTE, answer.status, context.clock.ms());
+  meter.ended(NO_ROUTE, answer.status, client.readMs);
   context.refusals.refused(FAULTS[fault].refusal, undefined, client);
   if (context.logsAnswers) {
     context.log.debug({ requestId, ...clientFields(client, answer.status), ...resultOf(answer) }, LINE);

@@ -136,6 +136,7 @@ export class Gateway {
       {
         context: this.#authority.context,
         draining: () => this.#draining,
+        arrivedMs: () => telemetry.metrics.stalls.arrivedMs(),
         request: (connection, request) => this.#handle(connection, request),
         protocolFault: (fault, connection) => {
           const requestId = random.uuid();
@@ -165,6 +166,7 @@ export class Gateway {
       queue.states().map(({ available }, partition) => ({ labels: { partition }, value: available ? 1 : 0 })),
     );
     metrics.connections.read(() => this.#server.connections.length);
+    metrics.stalls.setConnections(() => this.#server.hasConnections);
     metrics.certificateExpiry.readEach(() =>
       this.#material.expiry.map(({ file, atMs }) => ({
         labels: { file },

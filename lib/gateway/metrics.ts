@@ -5,6 +5,7 @@ import { CounterFamily, Gauge, HistogramFamily } from '../telemetry/instruments.
 import { QueueGauges } from '../telemetry/queue-gauges.ts';
 import { ReloadMetrics } from '../telemetry/reload-metrics.ts';
 import { processRegistry } from '../telemetry/process-registry.ts';
+import { Stalls } from '../telemetry/stalls.ts';
 import type { Clock } from '../process/clock.ts';
 
 /** Bucket bounds with fine steps up to 200 ms, the target for `POST /events`, and coarse ones above. */
@@ -26,12 +27,13 @@ export function gatewayMetrics(clock: Clock) {
   for (const reason of HANDSHAKE_FAILURES) handshakes.of({ reason });
   const histogram = (name: string, help: string): HistogramFamily =>
     new HistogramFamily(registry, name, help, LATENCY_BOUNDS_S);
-  const durations = histogram('ingest_http_request_duration_seconds', 'From the request head to the answer.');
+  const durations = histogram('ingest_http_request_duration_seconds', 'From the arrival of the request head to the answer.');
   const enqueue = histogram('ingest_enqueue_duration_seconds', 'From sending an event to the queue to its reply.');
   const gauge = (name: string, help: string): Gauge => new Gauge(registry, name, help);
   return {
     registry,
     queue: new QueueGauges(registry, clock),
+    stalls: new Stalls(registry, clock),
     eventsInFlight: gauge('ingest_events_in_flight', 'Admitted events that are not answered yet.'),
     queueAvailable: gauge('ingest_queue_available', '1 while the queue takes events, by the last probe; else 0.'),
     queueUp: gauge('ingest_queue_up', '1 while this partition of the queue takes events, by the last probe; else 0.'),

@@ -28,7 +28,7 @@ export class RouteMeter {
     this.#durations = metrics.durations.of({ route });
   }
 
-  /** Counts a request whose head was complete at `startMs`, by `Clock.ms()`. */
+  /** Counts a request whose head arrived at `startMs`, by `Clock.ms()`. */
   ended(method: string, status: number, startMs: number): void {
     const at = METHODS.indexOf(method);
     const key = 16 * status + at;

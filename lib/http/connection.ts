@@ -21,6 +21,8 @@ export interface ServerHandlers<T> {
   /** Must call `respond` of the request, unless the client is gone. */
   readonly request: (connection: Connection<T>, request: HttpRequest) => void;
   readonly draining: () => boolean;
+  /** When bytes that are read now arrived, from `Clock.ms()`. */
+  readonly arrivedMs?: () => number;
   /** Both return a complete response: to a request that cannot be read, and to plain HTTP on a port for TLS. */
   readonly protocolFault: (fault: ProtocolFault, connection: Connection<T>) => string;
   readonly plainHttp?: () => string;
@@ -97,6 +99,8 @@ export abstract class Connection<T> {
   /** True if the connection closes after the answers that it owes. No further request may be handled. */
   isRetiring = false;
   phase: Phase = 'hello';
+  /** When the bytes that are being handled arrived, from `Clock.ms()`. */
+  readMs = 0;
   /** When the phase began, or the client's latest progress in it; `Infinity` while it waits for the server's turn. */
   sinceMs = 0;
   #limitMs = 0;

@@ -33,6 +33,8 @@ export class HttpConnection<T> extends Connection<T> {
   readonly #posts: PlainPost[] = [];
   /** True if reading goes on in a later turn. */
   #isQueued = false;
+  /** True if the next bytes have already been read, and waited for a turn since. */
+  #isPostponed = false;
   /** True if the rest is for node:http, which has the connection once all answers to plain requests are written. */
   #isLeaving = false;
   /** Node's own listener for data. Set once node:http has the connection. */
@@ -130,6 +132,8 @@ export class HttpConnection<T> extends Connection<T> {
 
   readonly #onData = this.guarded((chunk: Buffer): void => {
     const { turns, handlers, clock } = this.host;
+    if (this.#isPostponed) this.#isPostponed = false;
+    else this.readMs = handlers.arrivedMs?.() ?? 0;
     const bytes = this.#held.length === 0 ? chunk : Buffer.concat([this.#held, chunk]);
     this.#held = NOTHING;
     for (let at = 0; at < bytes.length && !this.isClosing;) {
@@ -137,6 +141,7 @@ export class HttpConnection<T> extends Connection<T> {
       if (!turns.take(this.#isLeaving ? CALL_COST : 1) && at > 0) {
         this.#pause(bytes.subarray(at));
         this.#isQueued = true;
+        this.#isPostponed = true;
         return turns.later(this.holder, this.#goOn);
       }
       if (this.#isLeaving) {

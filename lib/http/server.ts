@@ -108,6 +108,10 @@ export class HttpServer<T> {
     return this.#all.filter(({ isOpen }) => isOpen);
   }
 
+  get hasConnections(): boolean {
+    return this.#byEnds.size > 0;
+  }
+
   /** With `reusePort`, several processes may share a port. Rejects with the system's error. */
   async listen(host: string, port: number, reusePort = false): Promise<AddressInfo> {
     this.#server.listen({ port, host, reusePort, backlog: BACKLOG });

@@ -1,0 +1,42 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { Registry } from 'prom-client';
+import { Stalls } from '../../lib/telemetry/stalls.ts';
+import { eventually } from '../support/scope.ts';
+import { Scrape } from '../support/scrape.ts';
+import { SYSTEM } from '../support/system.ts';
+
+const { clock } = SYSTEM;
+
+/** Blocks this process, as a long garbage collection does. */
+function stall(ms: number): void {
+  for (const until = clock.ms() + ms; clock.ms() < until;);
+}
+
+describe('a process that stands still', () => {
+  it('counts its pauses, and takes the beginning of one for the arrival of what it reads after it', async () => {
+    const registry = new Registry();
+    const turnEnds: (() => void)[] = [];
+    const stalls = new Stalls(registry, { ...clock, turnEnd: (run) => void turnEnds.push(run) });
+    const counted = async (): Promise<readonly number[]> => {
+      const scrape = new Scrape(await registry.metrics());
+      return ['count', 'sum'].map((name) => scrape.sum(`ingest_process_stall_seconds_${name}`));
+    };
+    stalls.arrivedMs();
+    // The second pause begins when the timer has recovered from the first.
+    for (const pauses of [1, 2]) {
+      const [before = 0, beforeS = 0] = await counted();
+      const beganMs = clock.ms();
+      stall(400);
+      const waitedMs = clock.ms() - stalls.arrivedMs();
+      assert.ok(waitedMs > 300, `pause ${pauses}: ${waitedMs} ms`);
+      // The timer may run before sockets are read, whose requests arrived in the pause.
+      const end = await eventually('the timer has run', () => turnEnds.shift());
+      assert.ok(stalls.arrivedMs() < beganMs + 100, `pause ${pauses}: ${stalls.arrivedMs() - beganMs} ms`);
+      end();
+      assert.ok(clock.ms() - stalls.arrivedMs() < 100);
+      const [after = 0, afterS = 0] = await counted();
+      assert.ok(after > before && afterS - beforeS > 0.3, `${after - before} pauses, ${afterS - beforeS} s`);
+    }
+  });
+});
