@@ -1,7 +1,7 @@
 // ingest-admin: shows and repairs the contents of the queue and the warehouse. This file wires up the program.
 import { help, readCommandLine, type CommandLine } from '../lib/admin/command-line.ts';
 import { readAdminConfig } from '../lib/admin/config.ts';
-import { UsageError, type Session } from '../lib/admin/session.ts';
+import { AttentionNeeded, UsageError, type Session } from '../lib/admin/session.ts';
 import { ask } from '../lib/admin/terminal.ts';
 import { QueueFailed } from '../lib/ingest/queue-admin.ts';
 import { WarehouseFailed } from '../lib/ingest/warehouse-admin.ts';
@@ -70,6 +70,7 @@ function outputOf({ json, yes }: CommandLine): Omit<Session, 'sides' | 'queue' |
 function exitCodeOf(cause: unknown): number {
   if (cause instanceof QueueFailed) return cause.cause instanceof SettingRefused ? EXIT.configuration : EXIT.queue;
   if (cause instanceof WarehouseFailed) return EXIT.warehouse;
+  if (cause instanceof AttentionNeeded) return EXIT.attention;
   if (cause instanceof StartFailure) return cause.exitCode;
   return cause instanceof UsageError ? EXIT.configuration : NOT_DONE;
 }
@@ -78,7 +79,7 @@ function failed(cause: unknown): number {
   if (cause instanceof QueueFailed) complain(`the queue: ${cause.message}`);
   else if (cause instanceof WarehouseFailed) complain(`the warehouse: ${cause.message}`);
   else if (cause instanceof UsageError) complain(`${cause.message}; see --help`);
-  else if (cause instanceof StartFailure) complain(cause.message);
+  else if (cause instanceof StartFailure || cause instanceof AttentionNeeded) complain(cause.message);
   else complain(cause instanceof Error ? (cause.stack ?? cause.message) : String(cause));
   return exitCodeOf(cause);
 }

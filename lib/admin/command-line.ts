@@ -20,7 +20,9 @@ import { timeText } from './terminal.ts';
 
 /** The commands. A command accepts the operands and options that its usage names, besides --json and --yes. */
 const COMMANDS_HELP = `\
-  status               queue, landing, replicas, and the quarantine by reason; one side if only its URI is set
+  status               queue, landing, replicas, and the quarantine by reason; one side if only its URI is set.
+                       Exits with 6 if both answer, but events wait without a consumer or for more than five minutes,
+                       or too few replicas acknowledge
   tail [--type T] [--producer P] [-n N] [--follow] [--bodies]
                        events as they reach the queue, one on each line: time, producer, type, id, bytes; T and P may
                        contain *. -n N: the last N, then exit unless --follow; --bodies: with bodies, which is recorded
@@ -62,7 +64,8 @@ ${COMMANDS_HELP}
   --help, --version
 
 ${settingsHelp('admin')}
-Exit codes: 0 done, 1 nothing found or not everything done, 2 usage or configuration, 4 queue, 5 warehouse.
+Exit codes: 0 done, 1 nothing found or not everything done, 2 usage or configuration, 4 queue, 5 warehouse,
+6 status: something needs attention.
 `;
 
 export interface CommandLine {

@@ -12,6 +12,9 @@ export class UsageError extends Error {
   override readonly name = 'UsageError';
 }
 
+/** Everything answers, but not all of it does its work. The message says what does not. */
+export class AttentionNeeded extends Error {}
+
 type Check = (bodies: readonly Buffer[]) => Promise<readonly (readonly string[])[]>;
 
 export interface Session extends ClockAndRandom {

@@ -1,8 +1,8 @@
 // `status`: shows queue, landing progress, replicas and quarantine, and names the parts that do not answer.
-import { QueueFailed, type QueueAdmin, type ServerStatus } from '../ingest/queue-admin.ts';
+import { QueueFailed, type PartitionStatus, type QueueAdmin, type ServerStatus } from '../ingest/queue-admin.ts';
 import { messageOf } from '../process/message-of.ts';
 import { printable } from '../process/printable.ts';
-import { answersOf, printResult, type Session } from './session.ts';
+import { answersOf, AttentionNeeded, printResult, type Session } from './session.ts';
 import { bytesText, counted, countText, durationText, table, timeText } from './terminal.ts';
 
 /** The queue or the warehouse, as JSON and as text, and its failure. */
@@ -12,7 +12,12 @@ interface Part {
   readonly failure?: Error | undefined;
 }
 
-/** Prints every configured part that answers, then rejects if a part of the queue or the warehouse does not. */
+/** As in the alert IngestLandingBehind. */
+const BEHIND_MS = 300_000;
+/** Redis' replicas acknowledge every second. */
+const SILENT_S = 3;
+
+/** Prints every configured part that answers, then rejects if a part does not answer, or needs attention. */
 export async function showStatus(session: Session): Promise<boolean> {
   const asked = session.sides.map(async (side) => {
     const { value, lines, failure } = await PARTS[side](session).catch((cause: Error): Part => {
@@ -24,7 +29,9 @@ export async function showStatus(session: Session): Promise<boolean> {
   const values = Object.fromEntries(parts.map(({ side, value }) => [side, value]));
   const value = { at: timeText(session.clock.epochMs()), ...values };
   printResult(session, value, `${parts.map(({ text }) => text).join('\n\n')}\n`);
-  for (const { failure } of parts) if (failure !== undefined) throw failure;
+  const failures = parts.flatMap(({ failure }) => failure ?? []);
+  const [worst] = [...failures.filter((one) => !(one instanceof AttentionNeeded)), ...failures];
+  if (worst !== undefined) throw worst;
   return true;
 }
 
@@ -63,11 +70,13 @@ const PARTS: Readonly<Record<Session['sides'][number], (session: Session) => Pro
         return [printable(name), partition, countText(holds), heartbeat];
       }),
     );
-    if (!hasConsumer) lines.push('', '  no consumer is running');
+    if (!hasConsumer) lines.push('', '  no consumer has a heartbeat');
     if (replicas.length > 0)
       lines.push('', ...table([['replica', 'partition', 'holds', 'heartbeat'], ...replicas], [2], '  '));
-    const failure = away.length > 0 ? new QueueFailed(away.join('; ')) : undefined;
-    return { value: { ...status, replicasRequired }, lines, failure };
+    const troubles = [...servers.flatMap((server) => silentCopies(server, replicasRequired)), ...unlanded(partitions)];
+    const attention = troubles.length > 0 ? new AttentionNeeded(troubles.join('; ')) : undefined;
+    const failure = away.length > 0 ? new QueueFailed(away.join('; ')) : attention;
+    return { value: { ...status, replicasRequired, troubles }, lines, failure };
   },
   async warehouse({ warehouse }) {
     const value = await warehouse.counts();
@@ -78,6 +87,29 @@ const PARTS: Readonly<Record<Session['sides'][number], (session: Session) => Pro
     return { value, lines: [about, ...table(rows, [0], '    ')] };
   },
 };
+
+/** Returns why the events of these partitions do not land. */
+function unlanded(partitions: readonly PartitionStatus[]): string[] {
+  return partitions.flatMap(({ name, unread, pending, oldestUnlandedMs, replicas }) => {
+    if (unread === 0 && pending === 0) return [];
+    const what = `${unread === undefined ? 'an unknown number of events' : counted(unread + pending, 'event')} of ${name}`;
+    if (replicas.every(({ heartbeatMs }) => heartbeatMs === undefined))
+      return [
+        `${what} ${unread === undefined || unread + pending > 1 ? 'wait' : 'waits'}, and no consumer has a heartbeat`,
+      ];
+    if (oldestUnlandedMs < BEHIND_MS) return [];
+    return [`the oldest of ${what} has waited for ${durationText(oldestUnlandedMs)}`];
+  });
+}
+
+function silentCopies({ name, copies, required }: ServerStatus, configured: number | undefined): string[] {
+  const k = Math.max(required ?? 0, configured ?? 0);
+  const silent = copies.filter(({ state, lagSeconds }) => state !== 'online' || lagSeconds > SILENT_S);
+  if (copies.length - silent.length >= k || silent.length === 0) return [];
+  return [
+    `${name}: ${silent.length} of ${counted(copies.length, 'replica')} do not acknowledge, and ${k} must: gateways refuse events`,
+  ];
+}
 
 /** `many`: there are several servers, so the partitions of each are named. `required` is k. */
 function serverLines(server: ServerStatus, many: boolean, required: number | undefined): string[] {

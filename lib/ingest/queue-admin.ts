@@ -38,6 +38,8 @@ export interface ServerStatus {
   /** Unset if the server does not report it. */
   readonly role: string | undefined;
   readonly port: number | undefined;
+  /** The number of replicas that gateways require, as the latest one noted; 0 if none did. */
+  readonly required: number;
   /** The connected replicas. */
   readonly copies: readonly { readonly address: string; readonly state: string; readonly lagSeconds: number }[];
 }

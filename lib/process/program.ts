@@ -6,7 +6,8 @@ import { messageOf } from './message-of.ts';
 
 /**
  * Exit codes (openapi/rules.md, 7). `replicas`: the maximum number of consumers is already running. `warehouse`:
- * ingest-admin or `--check=connect` cannot use the warehouse.
+ * ingest-admin or `--check=connect` cannot use the warehouse. `attention`: `ingest-admin status` reached both sides, but
+ * events do not land, or no replica acknowledges them.
  */
 export const EXIT = Object.freeze({
   clean: 0,
@@ -16,6 +17,7 @@ export const EXIT = Object.freeze({
   queue: 4,
   replicas: 5,
   warehouse: 5,
+  attention: 6,
 });
 
 /** Thrown if startup fails. `message` has one line per problem, with the key and what to do. */

@@ -27,6 +27,29 @@ export const text = (format, value) =>
         .join(format === perSecond ? '' : '\u00a0')
     : '–';
 
+/** When a TLS file expires, for the sentence and the table. */
+export const expiry = (s) =>
+  s <= 0 ? 'expired' : `in ${text(() => [grouped(s / 86400, s < 864000 ? 1 : 0), 'days'], s)}`;
+const WHY = {
+  ECONNREFUSED: 'connection refused',
+  ENOTFOUND: 'unknown host name',
+  EAI_AGAIN: 'the host name cannot be looked up',
+  ETIMEDOUT: 'no connection in time',
+  EHOSTUNREACH: 'no route to the host',
+  ENETUNREACH: 'no route to the network',
+  ECONNRESET: 'the connection was closed',
+  EPIPE: 'the connection was closed',
+};
+/** A reason in words: `connect ECONNREFUSED ::1:6379` is `connection refused (::1:6379)`. */
+export function inWords(reason) {
+  const words = String(reason).replace(
+    /(?:\b(?:connect|read|write|getaddrinfo|query\w+) )?\b(E[A-Z_]{3,})\b(?: ([^\s;,)]+))?/g,
+    (found, code, place) => (WHY[code] ? WHY[code] + (place ? ` (${place})` : '') : found),
+  );
+  // A reason without a subject is an error of the connection to Redis.
+  return /queue|warehouse|redis|listening|password/i.test(words.replace(/\(.*\)/, '')) ? words : `Redis: ${words}`;
+}
+
 // Prometheus text: name -> samples with labels and a value.
 export function parse(exposition) {
   const families = new Map();
@@ -123,6 +146,8 @@ export function figuresOf(families, readMs) {
     limit: 'queue_memory_limit_bytes',
     acknowledged: 'queue_acknowledged_events',
     ready: 'consumer_ready',
+    stalls: 'process_stall_seconds_count',
+    stalledS: 'process_stall_seconds_sum',
     'refused INGEST_SHED': 'shed_total',
   }))
     for (const { value } of of(family)) add(name, value);
@@ -137,8 +162,16 @@ export function figuresOf(families, readMs) {
     ['warehouse', 'warehouse_available', Math.min],
     ['warehouse', 'lookups_available', Math.min],
     ['reloaded', 'reload_current', Math.min],
-  ])
-    if (of(family).length > 0) figures.set(name, pick(...of(family).map(({ value }) => value)));
+    ['skew', 'clock_skew_seconds', Math.max],
+  ]) {
+    const found = of(family);
+    if (found.length === 0) continue;
+    figures.set(name, pick(...found.map(({ value }) => value)));
+    const part = found.find(({ value }) => value === figures.get(name))?.labels.partition;
+    if (name === 'replicas' || name === 'consumers') figures.set(`${name} part`, Number(part ?? NaN));
+  }
+  figures.set('partsDown', of('queue_up').filter(({ value }) => value === 0).length);
+  figures.set('unread', of('queue_lag_events').length - of('queue_report_age_seconds').length);
   figures.set('readAt', readMs / 1000 - (figures.get('readAge') ?? NaN));
   for (const { labels, value } of of('tls_certificate_expiry_seconds')) figures.set(`expiry ${labels.file}`, value);
   histogram('latency', 'http_request_duration_seconds', ({ route }) => route === '/events');

@@ -5,6 +5,9 @@ import {
   KEPT,
   LAST,
   WINDOW_S,
+  grouped,
+  expiry,
+  inWords,
   plain,
   perSecond,
   duration,
@@ -30,7 +33,22 @@ export function landed(i = LAST) {
   const readS = kept.get('readAt')?.[i] - kept.get('readAt')?.[j];
   return readS > 0.5 ? increase('acknowledged', i, j) / readS : NaN;
 }
-const slow = () => 1 - share(['latency:0.2'], 'latency:Infinity');
+const slow = (j) => 1 - share(['latency:0.2'], 'latency:Infinity', j);
+/** The share of five minutes, once the page has seen one of them: short windows in between may be good. */
+function wasSlow() {
+  const first = since(LAST, 300);
+  return at[LAST] - at[first] < 60_000 ? NaN : slow(first);
+}
+const stalledS = () => increase('stalledS', LAST, since(LAST, WINDOW_S));
+/** The longest pause in the window: a poll sees at most a few. */
+function stallS() {
+  const first = since(LAST, WINDOW_S);
+  const means = Array.from({ length: LAST - first }, (_, i) => {
+    const j = first + i;
+    return increase('stalledS', j + 1, j) / increase('stalls', j + 1, j);
+  });
+  return Math.max(...means.filter(Number.isFinite));
+}
 const failing = () => share(['failed', 'refused INGEST_SHED'], 'requests');
 const refused = () => share(['declined', 'refused INGEST_SHED'], 'requests');
 /** A figure that the queue reports; NaN while it is unavailable. */
@@ -53,39 +71,43 @@ const OURS = / (QUEUE_|INTERNAL|REQUEST_TIMEOUT|TOKEN_KEY_UNKNOWN|INGEST_SHED)/;
 const mistakes = () => named('refused ').filter((name) => !OURS.test(name) && share([name], 'requests') > 0.05);
 const commonest = () =>
   named('refused ')
+    .filter((name) => OURS.test(name))
     .sort((a, b) => (rate(b) || 0) - (rate(a) || 0))[0]
     ?.slice(8);
 const count = (value, noun) => `${text(plain, value)} ${noun}${value === 1 ? '' : 's'}`;
-const waiting = () =>
-  latest('unlanded') > 0
-    ? ` ${count(latest('unlanded'), 'event')} ${latest('unlanded') === 1 ? 'waits' : 'wait'}, the oldest for ${text(duration, latest('age'))}. None is lost.`
-    : '';
-const WHY = {
-  ECONNREFUSED: 'connection refused',
-  ENOTFOUND: 'unknown host name',
-  EAI_AGAIN: 'the host name cannot be looked up',
-  ETIMEDOUT: 'no connection in time',
-  EHOSTUNREACH: 'no route to the host',
-  ENETUNREACH: 'no route to the network',
-  ECONNRESET: 'the connection was closed',
-  EPIPE: 'the connection was closed',
+/** True if the figures of all parts of the queue are fresh. */
+const isRead = () => Number.isFinite(reported('readAt')) && latest('unread') === 0;
+const waiting = () => {
+  const events = latest('unlanded');
+  if (!(events > 0)) return isRead() && events === 0 ? '' : ' How many events wait is not known.';
+  const noun = count(events, 'event');
+  if (!isRead()) return ` At the last reading, ${noun} waited.`;
+  return ` ${noun} ${events === 1 ? 'waits' : 'wait'}, the oldest for ${text(duration, latest('age'))}.`;
 };
-/** A reason in words: `connect ECONNREFUSED ::1:6379` is `connection refused (::1:6379)`. */
-export function inWords(reason) {
-  const words = String(reason).replace(
-    /(?:\b(?:connect|read|write|getaddrinfo|query\w+) )?\b(E[A-Z_]{3,})\b(?: ([^\s;,)]+))?/g,
-    (found, code, place) => (WHY[code] ? WHY[code] + (place ? ` (${place})` : '') : found),
-  );
-  // A reason without a subject is an error of the connection to Redis.
-  return /queue|warehouse|redis|listening|password/i.test(words.replace(/\(.*\)/, '')) ? words : `Redis: ${words}`;
+/** The part of the queue to which the lowest figure belongs. */
+const partOf = (name) => (latest(`${name} part`) >= 0 ? ` of part ${latest(`${name} part`)} of the queue` : '');
+/** What producers got in the window. The state of the queue alone does not say it. */
+function answers() {
+  const [accepted, unavailable] = [rate('accepted'), total('refused QUEUE_') + total('refused INGEST_SHED')];
+  if (!(unavailable > 0)) return '';
+  if (!(accepted > 0)) return ' Producers get 503 and send again.';
+  return ` In ${seconds()} seconds, ${text(perSecond, accepted)} were accepted, and ${text(perSecond, unavailable)} got 503.`;
 }
-const soonest = () => named('expiry ').filter((name) => latest(name) < (name === 'expiry crl' ? 1 : 14) * 86400)[0];
+const soonest = () =>
+  named('expiry ')
+    .filter((name) => name !== 'expiry crl' && latest(name) < 14 * 86400)
+    .sort((a, b) => latest(a) - latest(b))[0];
 const level = (bad, warn) => (bad ? 'bad' : warn ? 'warn' : undefined);
-const because = ({ reason, status }) => (status === 'draining' ? 'the process is stopping' : inWords(reason ?? status));
+const because = ({ reason, status }) => inWords(reason ?? status);
+const isUnavailable = () => now.ready.status === 'unavailable';
 const awayParts = () =>
   Object.entries(now.ready.reasons ?? {})
-    .map(([part, reason]) => `${part} of the queue is unavailable: ${inWords(reason)}`)
+    .map(
+      ([part, reason]) => `${part} of the queue ${downParts() ? 'is unavailable' : 'is not read'}: ${inWords(reason)}`,
+    )
     .join('; part ');
+/** A consumer does not read parts that have enough other consumers. */
+const downParts = () => is('gateway') || latest('partsDown') > 0;
 /** The program, `gateway` or `consumer`, and the last answer of `health/ready`. */
 export const now = { program: undefined, ready: undefined };
 const is = (program) => now.program === program;
@@ -94,39 +116,40 @@ const RULES = {
   queue: [
     'IngestQueueUnavailable',
     'REFUSING',
-    () => `${because(now.ready)}. Producers get 503 and send again.`,
-    () => level(is('gateway') && now.ready.status !== 'ready'),
+    () => `${because(now.ready)}.${answers()}`,
+    () => level(is('gateway') && isUnavailable()),
   ],
   self: [
     'IngestConsumerNotReady',
     'NOT LANDING',
     () => `${because(now.ready)}.${waiting()}`,
-    () => level(is('consumer') && now.ready.status !== 'ready'),
+    () => level(false, is('consumer') && isUnavailable()),
   ],
   replicas: [
     'IngestReplicasMissing',
     'REFUSING',
     () =>
-      `${latest('replicas')} of ${latest('wanted')} required replicas of Redis are connected, so producers get 503.`,
+      `${latest('replicas')} of ${latest('wanted')} required replicas${partOf('replicas') || ' of Redis'} are connected.${answers()}`,
     () => level(reported('replicas') < latest('wanted')),
   ],
   refusing: [
     'IngestServerErrors',
     'REFUSING',
-    () => `${text(percent, refused())} of the requests are refused, most with ${commonest()}.`,
-    () => level(refused() > 0.5),
+    () => `${text(percent, failing())} of the requests are refused, most with ${commonest()}.`,
+    () => level(failing() > 0.5),
   ],
   consumers: [
     'IngestNoConsumer',
     'NOT LANDING',
-    () => `No consumer is running.${waiting()}`,
+    () => `No consumer${partOf('consumers')} has a heartbeat: none is running, or all stand still.${waiting()}`,
     () => level(is('gateway') && reported('consumers') === 0),
   ],
   warehouse: [
     'IngestWarehouseUnavailable',
     'WAREHOUSE DOWN',
-    () => `The warehouse does not answer.${nothingLands() ? ' No event lands.' : ''}${waiting()}`,
-    () => level(latest('warehouse') === 0),
+    () =>
+      `${is('gateway') ? 'The warehouse does not answer look-ups.' : 'This consumer cannot write to the warehouse.'}${nothingLands() ? ' No event lands.' : ''}${waiting()}`,
+    () => level(latest('warehouse') === 0 && (is('consumer') || nothingLands()), latest('warehouse') === 0),
   ],
   landing: [
     'IngestNothingLands',
@@ -137,8 +160,8 @@ const RULES = {
   partition: [
     'IngestPartitionUnavailable',
     'PARTLY DOWN',
-    () => `Part ${awayParts()}.`,
-    () => level(now.ready.unavailable),
+    () => `Part ${awayParts()}.${answers()}`,
+    () => level(now.ready.unavailable && downParts(), now.ready.unavailable),
   ],
   full: [
     'IngestQueueMemoryFull',
@@ -155,19 +178,40 @@ const RULES = {
   list: [
     'IngestCrlExpires',
     'LIST EXPIRES',
-    () => 'The revocation list is due within a day. Then every producer is refused.',
+    () =>
+      latest('expiry crl') <= 0
+        ? 'The revocation list is overdue: every producer of its authority is refused.'
+        : `The revocation list is due ${expiry(latest('expiry crl'))}. Then every producer of its authority is refused.`,
     () => level(latest('expiry crl') < 86400),
+  ],
+  stalls: [
+    'IngestProcessStalls',
+    'STANDS STILL',
+    () =>
+      `This process stood still for ${grouped(stallS(), 1)} s: look for a CPU limit, other work on the machine, swap, or a long garbage collection. In ${seconds()} seconds, it stood still for ${grouped(stalledS(), 1)} s in all.`,
+    () => level(false, stalledS() > 0.5 || (stalledS() > 0 && slow() > 0.01)),
   ],
   latency: [
     'IngestLatencyHigh',
     'SLOW',
-    () => `${text(percent, slow())} of the requests take longer than 200 ms.`,
-    () => level(slow() > 0.144, slow() > 0.01),
+    () =>
+      slow() > 0.01
+        ? `${text(percent, slow())} of the requests take longer than 200 ms.`
+        : `${text(percent, wasSlow())} of the requests of the last minutes took longer than 200 ms.`,
+    () => level(slow() > 0.144, slow() > 0.01 || wasSlow() > 0.01),
+  ],
+  clock: [
+    'IngestClockSkewed',
+    'CLOCK WRONG',
+    () =>
+      `The clocks of this process and of the queue differ by ${text(duration, latest('skew'))}. One of them is wrong.`,
+    () => level(false, latest('skew') > 60),
   ],
   behind: [
     'IngestLandingBehind',
     'LANDING LATE',
-    () => `The oldest unlanded event is ${text(duration, latest('age'))} old.`,
+    () =>
+      `${isRead() ? 'The' : 'By the last reading, the'} oldest unlanded event is ${text(duration, latest('age'))} old.`,
     () => level(false, latest('age') > 300),
   ],
   mistakes: [
@@ -195,8 +239,8 @@ const RULES = {
     'IngestCertificateExpires',
     'CERTIFICATE EXPIRES',
     () =>
-      `The TLS file ${soonest()?.slice(7)} expires in ${count(Math.max(0, Math.floor(latest(soonest()) / 86400)), 'day')}.`,
-    () => level(false, soonest() !== undefined && soonest() !== 'expiry crl'),
+      `The TLS file ${soonest()?.slice(7)} ${latest(soonest()) <= 0 ? 'has' : 'expires'} ${expiry(latest(soonest()))}.`,
+    () => level(false, soonest() !== undefined),
   ],
 };
 /** Consequences, which the page does not list beside their causes. */
@@ -207,28 +251,30 @@ const CONSEQUENCES = {
   self: ['warehouse', 'landing'],
   consumers: ['landing'],
   warehouse: ['landing'],
+  stalls: ['latency'],
 };
-/** The rules that hold now, the worst first. */
+/** The rules that hold now, the worst first. A cause is as bad as its consequences, and `level` is that of its alert. */
 export function problems() {
   const found = Object.keys(RULES)
     .map((name) => [name, RULES[name][3]()])
     .filter(([, level]) => level);
   const consequences = found.flatMap(([name]) => CONSEQUENCES[name] ?? []);
-  return ['bad', 'warn'].flatMap((level) =>
-    found
-      .filter(([, is]) => is === level)
-      .map(([name]) => {
-        const [alert, word, sentence] = RULES[name];
-        return { name, level, alert, word, text: sentence(), isConsequence: consequences.includes(name) };
-      }),
-  );
+  return found
+    .map(([name, level]) => {
+      const [alert, word, sentence] = RULES[name];
+      const hidden = found.filter(([other]) => CONSEQUENCES[name]?.includes(other));
+      const isBad = [[name, level], ...hidden].some(([, one]) => one === 'bad');
+      const isConsequence = consequences.includes(name);
+      return { name, level, worst: isBad ? 'bad' : 'warn', alert, word, text: sentence(), isConsequence };
+    })
+    .sort((a, b) => (b.worst === 'bad') - (a.worst === 'bad'));
 }
 export const well = () =>
   [
-    'Everything works',
+    isRead() && latest('unlanded') >= 0 ? 'Everything works' : 'No fault is known, but not all of the queue was read',
     ...[
-      [rate('accepted'), 'accepted'],
-      [landed(), 'landed'],
+      [rate('accepted'), 'accepted by this gateway'],
+      [landed(), 'landed by all consumers'],
     ]
       .filter(([value]) => value >= 0)
       .map(([value, what], i) => `${i ? ', ' : ': '}${text(perSecond, value)} ${what}`),
@@ -250,7 +296,7 @@ const WAITS = {
   hint: ['IngestLandingBehind', 'above 5 min'],
   note: () =>
     Number.isNaN(reported('readAt'))
-      ? 'at the last reading'
+      ? 'at the last reading, if any'
       : latest('unlanded') > 0
         ? `the oldest for ${text(duration, latest('age'))}`
         : `of ${text(plain, latest('events'))} held`,
@@ -314,7 +360,7 @@ export const TILES = {
       format: duration,
       figure: () => quantile('latency', 0.99),
       note: () => `p50 ${text(duration, quantile('latency', 0.5))}`,
-      rules: ['latency'],
+      rules: ['stalls', 'latency'],
       hint: ['IngestLatencyHigh', 'above 200 ms'],
     },
     { ...WAREHOUSE, note: () => (latest('warehouse') >= 0 ? 'for look-ups' : 'look-ups do not use one') },
@@ -345,7 +391,8 @@ export const TILES = {
       format: duration,
       figure: () => quantile('delay', 0.99),
       note: () => `p50 ${text(duration, quantile('delay', 0.5))}`,
-      rules: [],
+      rules: ['stalls'],
+      hint: ['IngestProcessStalls', 'if it stands still'],
     },
     { ...WAREHOUSE, note: () => 'for rows' },
     MEMORY,

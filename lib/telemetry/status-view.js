@@ -3,7 +3,8 @@
 import {
   KEPT,
   LAST,
-  grouped,
+  expiry,
+  inWords,
   plain,
   perSecond,
   duration,
@@ -18,7 +19,7 @@ import {
   named,
   figuresOf,
 } from './status-figures.js';
-import { landed, inWords, problems, well, TILES, now } from './status-rules.js';
+import { landed, problems, well, TILES, now } from './status-rules.js';
 
 const [STALE_MS, DOWN_MS, COLORS] = [3000, 10000, 5];
 const $ = (id) => document.getElementById(id);
@@ -297,9 +298,7 @@ function showTables(families) {
       .map(({ labels, value }) => {
         const [alert, limit, level] =
           labels.file === 'crl' ? ['IngestCrlExpires', 86400, 'bad'] : ['IngestCertificateExpires', 14 * 86400, 'warn'];
-        const left =
-          value <= 0 ? 'expired' : `in ${text((s) => [grouped(s / 86400, s < 864000 ? 1 : 0), 'days'], value)}`;
-        return [labels.file ?? '', value < limit ? [left, value <= 0 ? 'bad' : level, alert] : left];
+        return [labels.file ?? '', value < limit ? [expiry(value), value <= 0 ? 'bad' : level, alert] : expiry(value)];
       }),
   );
 }
@@ -326,14 +325,14 @@ function stateNow(found) {
   const silentMs = Date.now() - waitingSinceMs;
   // Without the seconds, because a screen reader reads a changed text each time.
   const silence = `No answer since ${new Date(waitingSinceMs).toLocaleTimeString()}.`;
-  if (silentMs >= DOWN_MS) return ['DOWN', 'bad', `${silence} The process or the network to it is down.`];
+  if (silentMs >= DOWN_MS)
+    return ['DOWN', 'bad', `${silence} The process is down or stands still, or the network to it is down.`];
   if (silentMs >= STALE_MS) return ['STALE', 'warn', silence];
   if (!now.ready) return ['CONNECTING', '', ''];
+  if (now.ready.status === 'draining') return ['STOPPING', 'warn', 'The process is stopping.'];
   if (found.length === 0) return ['LIVE', 'good', well()];
-  const [{ word, level, text }] = found;
-  return now.ready.status === 'draining'
-    ? ['STOPPING', 'warn', 'The process is stopping.']
-    : [word, level, text, found[0]];
+  const [{ word, worst, text }] = found;
+  return [word, worst, text, found[0]];
 }
 function showState() {
   const found = now.ready ? problems().filter(({ isConsequence }) => !isConsequence) : [];

@@ -36,6 +36,8 @@ export function pageMetrics(seconds: number, situation: Situation = {}): string 
     ingest_queue_available: 1,
     'ingest_queue_up{partition="0"}': 1,
     ingest_queue_lag_events: unlanded(seconds),
+    ingest_process_stall_seconds_count: 0,
+    ingest_process_stall_seconds_sum: 0,
     ingest_queue_oldest_unlanded_seconds: oldestS(seconds),
     ingest_queue_report_age_seconds: seconds - readS,
     ingest_queue_acknowledged_events: Math.round(landed * readS),
@@ -88,17 +90,17 @@ const redisDown = {
 export const SITUATIONS: Readonly<
   Record<string, Situation & { readonly shows: readonly [word: string, level: string, reason: RegExp] }>
 > = {
-  healthy: { shows: ['LIVE', 'good', /2,000\/s accepted, 2,000\/s landed/] },
+  healthy: { shows: ['LIVE', 'good', /^Everything works: 2,000\/s accepted by this gateway, 2,000\/s landed by all consumers/] },
   idle: { accepted: 0, unlanded: () => 0, oldestS: () => 0, shows: ['LIVE', 'good', /0\/s accepted/] },
   'no consumers': {
     ...growing,
     samples: { ingest_queue_consumers: 0 },
-    shows: ['NOT LANDING', 'bad', /No consumer is running\. [\d,]+ events wait, the oldest for \d+/],
+    shows: ['NOT LANDING', 'bad', /No consumer has a heartbeat.* [\d,]+ events wait, the oldest for \d+/],
   },
   'warehouse down': {
     ...growing,
     samples: { ingest_lookups_available: 0 },
-    shows: ['WAREHOUSE DOWN', 'bad', /warehouse does not answer.*No event lands/],
+    shows: ['WAREHOUSE DOWN', 'bad', /warehouse does not answer look-ups.*No event lands/],
   },
   'nothing lands': { ...growing, shows: ['NOT LANDING', 'bad', /No event has landed for \d+ seconds/] },
   'Redis down': { ...redisDown, shows: ['REFUSING', 'bad', /^Redis: connection refused \(127\.0\.0\.1:6379\)/] },
@@ -121,7 +123,7 @@ export const SITUATIONS: Readonly<
   'most requests refused, by mistake of producers': {
     accepted: 200,
     refused: { INVALID_EVENT: [400, 900] },
-    shows: ['REFUSING', 'bad', /82 % of the requests are refused, most with INVALID_EVENT/],
+    shows: ['PRODUCER ERRORS', 'warn', /82 % of the requests are refused with INVALID_EVENT/],
   },
   'some requests refused': {
     refused: { EVENT_ID_CONFLICT: [409, 200] },
@@ -136,7 +138,7 @@ export const SITUATIONS: Readonly<
   },
   'a list that expires': {
     samples: { 'ingest_tls_certificate_expiry_seconds{file="crl"}': 3_600 },
-    shows: ['LIST EXPIRES', 'bad', /revocation list/],
+    shows: ['LIST EXPIRES', 'bad', /revocation list is due in/],
   },
   'refused files': {
     samples: { 'ingest_reload_current{kind="tls"}': 0 },
@@ -148,6 +150,6 @@ export const SITUATIONS: Readonly<
     program: 'consumer',
     samples: { ingest_warehouse_available: 0, ingest_consumer_ready: 0 },
     unready: 'the warehouse is unavailable: connect ECONNREFUSED 127.0.0.1:5432',
-    shows: ['NOT LANDING', 'bad', /^the warehouse is unavailable: connection refused \(127\.0\.0\.1:5432\)/],
+    shows: ['NOT LANDING', 'warn', /^the warehouse is unavailable: connection refused \(127\.0\.0\.1:5432\)/],
   },
 };

@@ -26,7 +26,8 @@ export class QueueProbe {
 
   state(): QueueState {
     if (this.#reason !== undefined) return { available: false, reason: this.#reason };
-    if (this.#clock.ms() - this.#answeredMs > PROBE_INTERVAL_MS + PROBE_TIMEOUT_MS)
+    // Without an outstanding probe, this process is late itself.
+    if (this.#asking && this.#clock.ms() - this.#answeredMs > PROBE_INTERVAL_MS + PROBE_TIMEOUT_MS)
       return { available: false, reason: 'the queue has not answered lately' };
     return { available: true };
   }

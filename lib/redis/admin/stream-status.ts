@@ -15,12 +15,13 @@ const LAG = new Script('lag.lua', ...PLACE_FILES, 'accepted-at.lua');
 
 export async function streamStatus(server: Server, stream: string): Promise<StreamStatus> {
   const info = await serverInfo(server);
+  const required = Number(await server.send(['HGET', keyOf(stream, 'looked'), 'required']));
   const [events, replicas, memoryBytes, lag, unavailable] = await Promise.all([
     server.send(['XLEN', stream]),
     replicasOf(server, stream),
     memoryOf(server, stream).catch(refusedAs(undefined)),
     LAG.run(server, stream, [GROUP]),
-    refusalOf(server, stream, info),
+    refusalOf(server, stream, info, required),
   ]);
   const [unread, pending, oldestUnlandedMs] = lag as readonly [number, number, number];
   const bytes = (name: string): number | undefined => (info.has(name) ? Number(info.get(name)) : undefined);
@@ -34,6 +35,7 @@ export async function streamStatus(server: Server, stream: string): Promise<Stre
       faults: durabilityFaults(info),
       role: info.get('role'),
       port: info.has('tcp_port') ? Number(info.get('tcp_port')) : undefined,
+      required,
       copies: copiesIn(info),
     },
     partition: {
@@ -88,8 +90,12 @@ async function memoryOf(server: Server, stream: string): Promise<number> {
 }
 
 /** Returns why gateways add no events, in the words of their probe, or `undefined`. */
-async function refusalOf(server: Server, stream: string, info: ServerInfo): Promise<string | undefined> {
-  const replicas = Number(await server.send(['HGET', keyOf(stream, 'looked'), 'required']));
+async function refusalOf(
+  server: Server,
+  stream: string,
+  info: ServerInfo,
+  replicas: number,
+): Promise<string | undefined> {
   const [fault] = replicas > 0 && info.has('connected_slaves') ? replicationFaults(info, replicas) : [];
   if (fault !== undefined) return fault;
   const others = await otherTypes(server, stream);
