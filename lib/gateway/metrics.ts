@@ -27,7 +27,10 @@ export function gatewayMetrics(clock: Clock) {
   for (const reason of HANDSHAKE_FAILURES) handshakes.of({ reason });
   const histogram = (name: string, help: string): HistogramFamily =>
     new HistogramFamily(registry, name, help, LATENCY_BOUNDS_S);
-  const durations = histogram('ingest_http_request_duration_seconds', 'From the arrival of the request head to the answer.');
+  const durations = histogram(
+    'ingest_http_request_duration_seconds',
+    'From the arrival of the request head to the answer.',
+  );
   const enqueue = histogram('ingest_enqueue_duration_seconds', 'From sending an event to the queue to its reply.');
   const gauge = (name: string, help: string): Gauge => new Gauge(registry, name, help);
   return {
