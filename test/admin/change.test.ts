@@ -136,6 +136,17 @@ describe('quarantine replay', () => {
     assert.deepEqual(admin.rows(t, 'SELECT id FROM events'), [{ id: 'a' }]);
   });
 
+  it('is done if the event lands while it asks', async (t) => {
+    await admin.warehouse.quarantine([poison('1-1', { id: 'good', body: good('good') })]);
+    const { queue } = admin.session(t);
+    const stream = streamOf(queue, 'good');
+    const states = stream.states.bind(stream);
+    Object.assign(stream, { states: (names: readonly string[]) => admin.landed().then(() => states(names)) });
+    await admin.consume(t);
+    const { code, out } = await admin.run(t, 'quarantine replay --all', { queue });
+    assert.deepEqual([code, out], [0, '1 event landed\n']);
+  });
+
   it('does not queue a row twice when it is interrupted and run again', async (t) => {
     await admin.warehouse.quarantine([poison('1-1', { id: 'good', body: good('good') })]);
     const stop = new AbortController();

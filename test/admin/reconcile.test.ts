@@ -121,6 +121,27 @@ describe('reconcile', () => {
     await assertFound(t, { entries: 32, landed: 31, quarantined: 1 });
   });
 
+  it('does not count an entry as landed that is acknowledged again without a row', async (t) => {
+    const { stop } = await admin.consume(t);
+    await add('a');
+    await admin.landed();
+    await stop();
+    sql('DELETE FROM events');
+    const { queue } = admin.session(t);
+    const [stream] = queue.streams;
+    const landAgain = stream?.landAgain.bind(stream);
+    Object.assign(stream ?? {}, {
+      landAgain: async (entries: Parameters<NonNullable<typeof landAgain>>[0]) => {
+        const states = await landAgain?.(entries);
+        await admin.redis.command('XACK', 'ingest', 'warehouse', ...entries.map(({ entry }) => entry));
+        return states;
+      },
+    });
+    const { code, out } = await admin.run(t, 'reconcile --land --json', { queue });
+    assert.deepEqual([code, (JSON.parse(out) as Found).filled], [1, 0]);
+    await assertFound(t, { entries: 1, missing: 1 }, 1);
+  });
+
   it('treats a body that differs from the row of its id as missing, unless it is in the quarantine', async (t) => {
     await admin.consume(t);
     await add('a');
@@ -248,6 +269,14 @@ describe('reconcile', () => {
     await warehouse.audit({ ...record, changed: 2 });
     await admin.landed();
     await assertFound(t, { entries: 2, erased: 2 });
+
+    // A command that was killed and then run again has ended, so a body that is back is reported.
+    await warehouse.audit({ ...record, id: 'killed', changed: undefined });
+    const atMs = Date.now() + 1;
+    await warehouse.audit({ ...record, id: 'again', atMs, changed: 2 });
+    sql(`UPDATE events SET body = '${body('a')}' WHERE id = 'a'`);
+    const again = await admin.run(t, 'reconcile --json');
+    assert.deepEqual([again.code, again.err, (JSON.parse(again.out) as Found).bodiesBack], [1, '', 1]);
   });
 
   it('keeps a new event whose id was erased and then pruned', async (t) => {

@@ -69,6 +69,24 @@ describe('the warehouse of a consumer', () => {
     fault = undefined;
     assert.equal(await land(), undefined);
   });
+
+  it('is available while events land during a slow probe, and unavailable if none does', async () => {
+    const clock = new VirtualClock();
+    const telemetry = { metrics: consumerMetrics(clock), log: createLog('test', 'error') };
+    let probing = Promise.withResolvers<undefined>();
+    const watch = watchOf({ clock, telemetry, warehouse: { probe: () => probing.promise } as unknown as Warehouse });
+    watch.start(() => true);
+    await clock.advance(3_000);
+    telemetry.metrics.landed.add();
+    await clock.advance(10_000);
+    assert.equal(watch.warehouseTrouble, undefined);
+    probing.resolve(undefined);
+    await clock.advance(0);
+    probing = Promise.withResolvers();
+    await clock.advance(10_000);
+    assert.match(watch.warehouseTrouble ?? '', /does not answer/);
+    probing.resolve(undefined);
+  });
 });
 
 describe('the clock of a consumer', () => {

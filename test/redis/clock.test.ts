@@ -113,6 +113,24 @@ for (const [what, jumpHours] of [
     });
   });
 
+describe('a server whose clock was ahead', { concurrency: true }, () => {
+  it('knows the ids of events for as long as they have not landed', async (t) => {
+    const { redis, time, report, accept } = await open(t);
+    redis.setClock(40 * DAYS);
+    await accept('ahead');
+    redis.setClock(0);
+    await report();
+    await accept('after');
+    for (const hours of [9, 18, 27, 36, 45]) {
+      redis.setClock(hours);
+      time.hours = hours;
+      await report();
+      await accept(`later-${hours}`);
+    }
+    assert.deepEqual(await accept('ahead', 'after', 'later-9'), ['duplicate', 'duplicate', 'duplicate']);
+  });
+});
+
 describe('a server whose clock goes back', { concurrency: true }, () => {
   it('is reported, keeps the times of the names, and forgets no erasure', async (t) => {
     const { redis, report, accept, read, admin, reader } = await open(t);

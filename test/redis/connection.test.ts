@@ -97,6 +97,29 @@ describe('the states of a connection', () => {
     return { connection, clock, lost, ready, readied: () => readied };
   }
 
+  it('has one watch of its master, however often it was replaced, and none when it is closed', async (t) => {
+    const redis = await TestRedis.start(['--appendonly', 'no']);
+    let asked = 0;
+    const find = (): Promise<string> => {
+      asked += 1;
+      return Promise.resolve(redis.uri);
+    };
+    const { connection, clock, ready } = held(t, { find, watchMs: 100 });
+    connection.open();
+    for (let n = 0; n < 4; n += 1) {
+      await ready();
+      connection.restart('again');
+      await clock.advance(1_000);
+    }
+    await ready();
+    asked = 0;
+    await clock.advance(1_000);
+    assert.equal(asked, 10);
+    connection.close();
+    await clock.advance(1_000);
+    assert.equal(asked, 10);
+  });
+
   it('waits a second between attempts to connect', async (t) => {
     const redis = await TestRedis.start(['--appendonly', 'no']);
     const { connection, clock, lost, ready, readied } = held(t, redis.uri);

@@ -113,6 +113,19 @@ describe('the id index', () => {
     assert.deepEqual([await redis.length(stream), await indexFields(stream)], [601, 601]);
   });
 
+  it('knows the id of the oldest event that has not landed, however old', async (t) => {
+    const own = await TestRedis.start(['--appendonly', 'no']);
+    const queue = await openQueue(own.uri, { retentionMs: 200, after: t.after.bind(t) });
+    const first = new Recorded('one');
+    assert.deepEqual(await submitAll(queue, [first]), ['accepted']);
+    const oldestMs = Number.parseInt((await own.entries())[0]?.entry ?? '', 10);
+    await eventually('it is past retention, and reported as the oldest', async () => {
+      const oldest = await own.command('HGET', '{ingest}:looked', 'oldest');
+      return Date.now() > oldestMs + 200 && Number(oldest) === oldestMs;
+    });
+    assert.deepEqual(await submitAll(queue, [first.again()]), ['duplicate']);
+  });
+
   it('starts a slice every third of retention, and removes a landed slice without a synchronous delete', async () => {
     const own = await TestRedis.start();
     const retentionMs = 2_100;

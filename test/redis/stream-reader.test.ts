@@ -127,6 +127,10 @@ describe('the reader of a Redis Stream', () => {
     });
     assert.equal(again[0]?.entry, first[0]?.entry);
     assert.equal(await reader.acknowledge(first), 0);
+    await eventually('it is not in hand, so it is delivered again', async () => {
+      again = await reader.read(1, 1, 1);
+      return again.length > 0;
+    });
     // If the connections noticed the new server at different times, the entry is delivered again.
     await eventually('it is acknowledged', async () => {
       const read = await reader.read(1, 60_000, 1);
@@ -168,6 +172,19 @@ describe('the reader of a Redis Stream', () => {
       return entries.includes('2-1');
     });
     assert.deepEqual(entries, [...pending, '2-1']);
+  });
+
+  it('reports an event that was erased while a read waited for it', async (t) => {
+    await server.command('FLUSHALL');
+    const reader = await openReader(t, server.uri);
+    const reading = reader.read(1, 3_600_000, 60_000);
+    await eventually('it waits', async () =>
+      /blocked_clients:1\r/.test(String(await server.command('INFO', 'clients'))),
+    );
+    await server.command('ZADD', `{${STREAM}}:erased`, String(Date.now() + 3_600_000), 'one');
+    await server.command('XADD', STREAM, '*', 'producer', 'p', 'body', '{"id":"one","type":"t"}');
+    const events = (await reading).map((event) => ({ ...event, id: 'one' }));
+    assert.deepEqual([...(await reader.erased(events, 60_000))], ['one']);
   });
 
   it('reads nothing while its user lacks a right, names it, and does not call the group missing', async (t) => {

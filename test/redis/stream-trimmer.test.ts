@@ -4,6 +4,7 @@ import { RETENTION_MS, type QueueReport } from '../../lib/ingest/queue.ts';
 import type { Clock } from '../../lib/process/clock.ts';
 import { createLog } from '../../lib/process/log.ts';
 import { GROUP } from '../../lib/redis/stream/layout.ts';
+import type { Server } from '../../lib/redis/wire/values.ts';
 import { StreamTrimmer } from '../../lib/redis/stream/stream-trimmer.ts';
 import { connectedTo, QUIET_LOG } from '../support/partition.ts';
 import { TestRedis } from '../support/redis.ts';
@@ -135,6 +136,27 @@ describe('trimming', () => {
       t.mock.timers.reset();
       assert.equal(await redis.length(stream), 1, stream);
     }
+  });
+
+  it('goes on after another process was stopped in the middle', async () => {
+    const stream = 'halved';
+    const fill = `for n = 1, 5500 do redis.call('XADD', KEYS[1], ARGV[1] .. '-' .. n, 'body', 'x') end`;
+    await redis.command('EVAL', fill, '1', stream, hoursAgo(25));
+    await landed(stream);
+    const connection = await connectedTo(redis.uri);
+    let calls = 0;
+    const send: Server['send'] = async (command) => {
+      // The first call may send the script's text after its name.
+      if (calls === 1) throw new Error('stopped');
+      const reply = await connection.send(command);
+      calls += 1;
+      return reply;
+    };
+    const part = { stream, program: 'consumer', retentionMs: RETENTION_MS, clock: SYSTEM.clock } as const;
+    await new StreamTrimmer({ ...part, server: { send }, log: QUIET_LOG }).trim(0);
+    assert.ok((await redis.length(stream)) > 0);
+    await (await trimmerOf(stream)).trim(60_000);
+    assert.equal(await redis.length(stream), 0);
   });
 
   it('removes nothing without the group, however old', async () => {

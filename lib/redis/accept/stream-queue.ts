@@ -273,8 +273,12 @@ export class StreamQueue implements Queue {
     if (makes) {
       await ensureGroup(server, stream);
       await warnOfOthers(server, stream, log);
+      const looked = keyOf(stream, 'looked');
+      const [noted] = (await server.send(['HMGET', looked, 'required'])) as readonly (string | null)[];
+      const others = `another gateway uses or used INGEST_QUEUE_REPLICAS=${noted}: each answers by its own value`;
+      if (noted !== null && Number(noted) !== replicas) log.warn({ replicas }, others);
       // A server that refuses writes keeps its last note.
-      await server.send(['HSET', keyOf(stream, 'looked'), 'required', String(replicas)]).catch(refusedAs(null));
+      await server.send(['HSET', looked, 'required', String(replicas)]).catch(refusedAs(null));
     }
     await this.#durability.check(server);
   }

@@ -97,7 +97,7 @@ async function refusalOf(
   replicas: number,
 ): Promise<string | undefined> {
   const [fault] = replicas > 0 && info.has('connected_slaves') ? replicationFaults(info, replicas) : [];
-  if (fault !== undefined) return fault;
+  if (fault !== undefined) return `${fault}, at the gateway that connected last`;
   const others = await otherTypes(server, stream);
   if (others !== undefined) return others;
   try {
