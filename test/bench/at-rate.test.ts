@@ -1,12 +1,14 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
-import { createServer } from 'node:https';
+import type { ServerResponse } from 'node:http';
+import { createServer, type Server } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { it } from 'node:test';
 import { atRate } from '../../bench/at-rate.ts';
 import { BenchEnvironment } from '../../bench/bench-environment.ts';
 import { PacedLoad } from '../../bench/load/paced-load.ts';
 import type { LoadResult } from '../../bench/load/options.ts';
+import { CANONICAL_CONNECTIONS } from '../../bench/load/workload.ts';
 import { FLOOR, withServer, type Subject } from '../../bench/subjects.ts';
 
 const environment = await BenchEnvironment.create();
@@ -41,39 +43,46 @@ it('a request without an answer is charged with its age', async () => {
   assert.ok(latency.p99 > 500 && latency.max > 800, `${latency.p99} ms, ${latency.max} ms`);
 });
 
-/** A server that answers every twentieth request with 503. */
-const refusing: Subject = {
-  name: 'refusing',
+const served = (name: string, prepare: (server: Server) => void): Subject => ({
+  name,
   start: async () => {
-    let count = 0;
-    const server = createServer({ cert: readFileSync(cert), key: readFileSync(key) }, (_request, response) =>
-      response.writeHead((count += 1) % 20 === 0 ? 503 : 202, { 'Content-Length': 0 }).end(),
-    );
+    const server = createServer({ cert: readFileSync(cert), key: readFileSync(key) });
+    prepare(server);
     await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening));
     return {
-      ...{ name: 'refusing', pid: process.pid, port: (server.address() as AddressInfo).port, printed: () => 0 },
+      ...{ name, pid: process.pid, port: (server.address() as AddressInfo).port, printed: () => 0 },
       stop: async () => void server.close(),
     };
   },
+});
+
+const answering = (status: (count: number) => number) => (server: Server) => {
+  let count = 0;
+  server.on('request', (_request, response: ServerResponse) => {
+    count += 1;
+    response.writeHead(status(count), { 'Content-Length': 0 }).end();
+  });
 };
 
-/** A server that ends under the load at full speed. */
-const dying: Subject = {
-  name: 'dying',
-  start: async (...given) => {
-    const server = await FLOOR.start(...given);
-    setTimeout(() => process.kill(server.pid, 'SIGKILL'), 1_500);
-    return server;
-  },
-};
+const refusing = served(
+  'refusing',
+  answering((count) => (count % 3 === 0 ? 503 : 202)),
+);
+
+/** Listens no longer after the connections of the load at full speed. */
+const closing = served('closing', (server) => {
+  answering(() => 202)(server);
+  let connections = 0;
+  server.on('connection', () => (connections += 1) === CANONICAL_CONNECTIONS && server.close());
+});
 
 it('servers under the same load have their own failures', async () => {
   const duration = { fullSpeedSeconds: 2, warmupSeconds: 0.3, seconds: 1 };
-  const { lanes, foreignShare } = await atRate(environment, [FLOOR, refusing, dying], RATE_PER_S, duration);
+  const { lanes, foreignShare } = await atRate(environment, [FLOOR, refusing, closing], RATE_PER_S, duration);
   const [fine, refused, dead] = lanes;
   assert.ok(fine !== undefined && refused !== undefined && dead !== undefined && foreignShare >= 0);
   assert.equal(fine.failure, undefined);
   assert.ok(fine.p99Ms > 0 && fine.totalUs > 0 && fine.fullSpeedPerS > 0, JSON.stringify(fine));
   assert.match(refused.failure ?? '', /^\d+ answers 503, \d+ answers 503$/);
-  assert.ok(dead.failure !== undefined && !(dead.p99Ms < 200), JSON.stringify(dead));
+  assert.ok(/ECONNREFUSED/.test(dead.failure ?? '') && !(dead.p99Ms < 200), JSON.stringify(dead));
 });

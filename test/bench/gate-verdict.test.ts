@@ -68,6 +68,7 @@ describe('the control', () => {
     ['prevents a verdict if it was late, too', 'no verdict', [run(LATE, LATE), run(FAILING, LATE)]],
     ['prevents a verdict if it failed, too', 'no verdict', [run(FAILING, FAILING)]],
     ['that was held up once excuses one bad run', 'pass', [run(FAILING, HELD), run(FINE), run(FINE)]],
+    ['that was held up needs a second good run', 'no verdict', [run(LATE, HELD), run(FINE)]],
     ['that was held up does not excuse two', 'worse', [run(LATE, HELD), run(FINE), run(FAILING, HELD)]],
     [
       'that was held up excuses runs in which the base was late, too',
