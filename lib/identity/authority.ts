@@ -3,9 +3,10 @@
 // A trusted producer has the audience through its certificate, an operator's grant, or a token. If tokens are
 // required, only the audience in the token is valid.
 //
-// Invariant: a request is judged by the current trust material. When the material changes, verdicts are dropped. A
-// connection stays if OpenSSL would accept its certificate in a new handshake. Others are closed once their pending
-// answers have been sent.
+// Invariant: a request is judged by the current trust material. A verdict refers to the material, and to the generation
+// of keys and grants, from which it was made, so none outlives them, whoever knows its connection. A connection stays
+// if OpenSSL would accept its certificate in a new handshake. Others are closed once their pending answers have been
+// sent.
 import type { Connection } from '../http/connection.ts';
 import type { Clock } from '../process/clock.ts';
 import { comparableName, isSameProducer } from '../process/producer-name.ts';
@@ -18,7 +19,15 @@ export interface ClientContext {
   trust: ClientTrust;
   trustedUntilMs: number;
   /** The latest verdict. If `byToken` is true, it applies only to requests with the same token (or without one). */
-  judged: { readonly byToken: boolean; readonly token: string | undefined; readonly verdict: Verdict } | undefined;
+  judged: Judged | undefined;
+}
+
+interface Judged {
+  readonly byToken: boolean;
+  readonly token: string | undefined;
+  readonly verdict: Verdict;
+  readonly trust: ClientTrust;
+  readonly generation: number;
 }
 
 type Client = Connection<ClientContext>;
@@ -61,7 +70,7 @@ export class Authority {
   judge(connection: Client, authorization: string | undefined): Verdict | Promise<Verdict> {
     const now = this.#options.clock.epochMs();
     const { judged } = connection.context;
-    if (judged !== undefined && now < judged.verdict.untilMs)
+    if (judged !== undefined && now < judged.verdict.untilMs && this.#isCurrent(judged))
       if (!judged.byToken || judged.token === authorization) return judged.verdict;
     return this.#newVerdict(connection, authorization, now);
   }
@@ -76,32 +85,37 @@ export class Authority {
   async replaceTrust(trust: ClientTrust, connections: () => readonly Client[]): Promise<readonly Client[]> {
     this.#trust = trust;
     this.#isReplacing = true;
-    this.forget([]);
+    this.forget();
     const closed: Client[] = [];
     const isListed = ({ clientCertificate: client }: Client) => client && trust.isListed(client.certificate);
     // Connections may arrive meanwhile whose handshakes began before.
     const older = () => connections().filter(({ context }) => context.trust !== trust);
-    for (let left = older(); left.length > 0; left = older())
-      for (const one of left.toSorted((a, b) => Number(isListed(b) ?? false) - Number(isListed(a) ?? false))) {
-        const { clientCertificate: client } = one;
-        const isAccepted = client !== undefined && client.fault === undefined;
-        const nowMs = this.#options.clock.epochMs();
-        const trustedUntilMs = isAccepted ? await trust.untilMs(client.certificate, nowMs) : Infinity;
-        if (this.#trust !== trust) return closed;
-        Object.assign(one.context, { trust, trustedUntilMs });
-        this.forget([one]);
-        if (trustedUntilMs > 0) continue;
-        one.retire();
-        closed.push(one);
-      }
-    this.#isReplacing = false;
-    return closed;
+    try {
+      for (let left = older(); left.length > 0; left = older())
+        for (const one of left.toSorted((a, b) => Number(isListed(b) ?? false) - Number(isListed(a) ?? false))) {
+          const { clientCertificate: client } = one;
+          const isAccepted = client !== undefined && client.fault === undefined;
+          const nowMs = this.#options.clock.epochMs();
+          const trustedUntilMs = isAccepted ? await trust.untilMs(client.certificate, nowMs) : Infinity;
+          if (this.#trust !== trust) return closed;
+          Object.assign(one.context, { trust, trustedUntilMs, judged: undefined });
+          if (trustedUntilMs > 0) continue;
+          one.retire();
+          closed.push(one);
+        }
+      return closed;
+    } finally {
+      if (this.#trust === trust) this.#isReplacing = false;
+    }
   }
 
-  /** Drops verdicts. Call it for all connections after token keys or grants have changed. */
-  forget(connections: Iterable<Client>): void {
+  /** Drops all verdicts. Call it after token keys or grants have changed. */
+  forget(): void {
     this.#generation += 1;
-    for (const { context } of connections) context.judged = undefined;
+  }
+
+  #isCurrent({ trust, generation }: Judged): boolean {
+    return generation === this.#generation && (trust === this.#trust || this.#isReplacing);
   }
 
   /** Returns the spelling of a producer's name that this process saw first, so that it has one set of quotas. */
@@ -116,11 +130,11 @@ export class Authority {
 
   #newVerdict(connection: Client, authorization: string | undefined, now: number) {
     const { context, clientCertificate: client } = connection;
-    // If trust material, keys or grants change meanwhile, the verdict is used once and not kept.
+    // If trust material, keys or grants change meanwhile, the verdict is used once.
     const generation = this.#generation;
     const keep = (verdict: Verdict, byToken = false): Verdict => {
-      if (generation === this.#generation)
-        context.judged = { byToken, token: byToken ? authorization : undefined, verdict };
+      const token = byToken ? authorization : undefined;
+      context.judged = { byToken, token, verdict, trust: context.trust, generation };
       return verdict;
     };
     if (client === undefined) return keep(unauthenticated('a client certificate is required'));

@@ -137,13 +137,35 @@ describe('new trust', () => {
     assert.deepEqual(judgedBefore, [listed]);
   });
 
-  it('applies to handshakes that began before it', async () => {
+  it('applies to a connection that nobody lists: one in the handshake, or with a verdict made before or meanwhile', async () => {
     const authority = authorityWith();
-    const [one, two] = [await opened(root, { under: authority }), await opened(root, { under: authority })];
-    await authority.replaceTrust(trusting(other), () => []);
-    assert.equal((await authority.judge(one.connection, undefined)).kind, 'unauthenticated');
+    const [handshaking, before, meanwhile] = await Promise.all([1, 2, 3].map(() => opened(root, { under: authority })));
+    assert.ok(handshaking && before && meanwhile);
+    assert.equal(judged(authority, before).kind, 'producer');
+    const listed = await opened(root, { under: authority });
+    const replaced = authority.replaceTrust(trusting(other), () => [listed.connection]);
+    assert.equal(judged(authority, meanwhile).kind, 'producer');
+    await replaced;
+    for (const { connection, closed } of [handshaking, before, meanwhile]) {
+      assert.equal((await authority.judge(connection, undefined)).kind, 'unauthenticated');
+      assert.equal(closed(), true);
+    }
     await authority.replaceTrust(trusting(rootCertificate), () => []);
-    assert.equal((await authority.judge(two.connection, undefined)).kind, 'producer');
+    assert.equal((await authority.judge(before.connection, undefined)).kind, 'producer');
+  });
+
+  it('that cannot be judged does not leave the verdicts of the older one in use', async () => {
+    const authority = authorityWith();
+    const one = await opened(root, { under: authority });
+    assert.equal(judged(authority, one).kind, 'producer');
+    const broken = Promise.reject(new Error('broken'));
+    broken.catch(() => undefined);
+    const trust = Object.assign(trusting(other), { untilMs: () => broken });
+    await assert.rejects(
+      authority.replaceTrust(trust, () => [one.connection]),
+      /broken/,
+    );
+    await assert.rejects(async () => authority.judge(one.connection, undefined), /broken/);
   });
 
   it('that is replaced meanwhile closes nobody', async () => {
@@ -189,22 +211,23 @@ describe('a verdict if tokens are required', () => {
   });
 
   it('is dropped when keys change, and not kept if they change during the verification', async () => {
-    const { authority, one, ask, tokenOf } = await start();
+    const { authority, ask, tokenOf } = await start();
     const token = await tokenOf('here');
     const kept = await ask(token);
-    authority.forget([one.connection]);
+    authority.forget();
     const again = await ask(token);
     assert.notEqual(again, kept);
     assert.equal(ask(token), again);
     for (const change of [
-      () => authority.forget([]),
+      () => authority.forget(),
       () => authority.replaceTrust(trusting(rootCertificate), () => []),
     ]) {
-      authority.forget([one.connection]);
+      authority.forget();
       const late = ask(token);
       change();
-      assert.equal((await late).kind, 'producer');
-      assert.equal(one.connection.context.judged, undefined);
+      const verdict = await late;
+      assert.equal(verdict.kind, 'producer');
+      assert.notEqual(await ask(token), verdict);
     }
   });
 });
@@ -268,7 +291,7 @@ describe('the audience of a trusted producer', () => {
     const one = await opened(root, { uris: [NAME] });
     assert.equal(judged(authority, one).kind, 'producer');
     granted = false;
-    authority.forget([one.connection]);
+    authority.forget();
     assert.equal(judged(authority, one).kind, 'audienceMissing');
   });
 
