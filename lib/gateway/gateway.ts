@@ -6,7 +6,7 @@ import type { Warehouse } from '../ingest/warehouse.ts';
 import type { Connection } from '../http/connection.ts';
 import type { HttpRequest } from '../http/request.ts';
 import { atIntervals, processRoutes, type ProcessState } from '../http/process-endpoints.ts';
-import { lastResponse } from '../http/respond.ts';
+import { lastResponse, requestIdFrom } from '../http/respond.ts';
 import { route, Router, type Route, type RouteMatch } from '../http/router.ts';
 import { HttpServer } from '../http/server.ts';
 import type { ClockAndRandom } from '../process/clock.ts';
@@ -138,12 +138,12 @@ export class Gateway {
         draining: () => this.#draining,
         arrivedMs: () => telemetry.metrics.stalls.arrivedMs(),
         request: (connection, request) => this.#handle(connection, request),
-        protocolFault: (fault, connection) => {
-          const requestId = random.uuid();
+        protocolFault: (fault, connection, sentId) => {
+          const requestId = requestIdFrom(sentId, random);
           const answer = headFault(this.#context, this.#noRoute, fault, requestId, connection);
           return lastResponse(requestId, answer, clock);
         },
-        plainHttp: () => lastResponse(random.uuid(), PLAIN_HTTP, clock),
+        plainHttp: (sentId) => lastResponse(requestIdFrom(sentId, random), PLAIN_HTTP, clock),
         producerOf: ({ judged }) => (judged?.verdict.kind === 'producer' ? judged.verdict.producer : undefined),
         closed: this.#context.logsAnswers ? (connection) => this.#closed(connection) : undefined,
         bug: (cause, { address }) =>
@@ -225,7 +225,7 @@ export class Gateway {
 
   /** Makes the gateway judge all producers again. */
   forgetVerdicts(): void {
-    this.#authority.forget(this.#server.connections);
+    this.#authority.forget();
   }
 
   /** Turns readiness off. From now on, answers close their connections. */

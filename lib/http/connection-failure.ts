@@ -1,6 +1,6 @@
 // Why a connection failed or was closed.
 const TLS_FAILURES = ['timeout', 'reset', 'protocol', 'cipher', 'certificate', 'not_tls', 'other'] as const;
-export const HANDSHAKE_FAILURES = [...TLS_FAILURES, 'limit', 'proxy_source', 'proxy_header'] as const;
+export const HANDSHAKE_FAILURES = [...TLS_FAILURES, 'limit', 'handshake_size', 'proxy_source', 'proxy_header'] as const;
 export type ConnectionFailure = (typeof HANDSHAKE_FAILURES)[number];
 
 export function handshakeReason({ code = '' }: NodeJS.ErrnoException): ConnectionFailure {

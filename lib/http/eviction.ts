@@ -12,6 +12,8 @@ export type Place = Pick<
 
 const KNOWN = 4;
 const UNAUTHENTICATED_BYTES_MAX = 8 << 20;
+/** What the handshakes of one address, and all of them, may hold before they are done. */
+const [ADDRESS_BYTES_MAX, HANDSHAKES_BYTES_MAX] = [96 << 20, 128 << 20];
 /** One in this many places is reserved for strangers, so that a new connection can always become known. */
 const STRANGERS_SHARE = 20;
 /** A shorter handshake does not count against its address's limit: any number of producers may share an address. */
@@ -50,21 +52,36 @@ export function overLimit<P extends Place>(places: readonly P[], max: number, no
 
 // Fact: a limit for each connection does not limit their sum, and thousands of connections may hold 64 KB each.
 // Choice: a budget for each producer, one for all producers, which includes the events in flight, and one for all
-// unauthenticated clients, whose `holder` is empty. Above a budget, the connection that holds the most of it is closed.
-// A new connection counts as unauthenticated, so producers that use up their budget close none.
-export function overBudget<C extends Pick<Connection<unknown>, 'heldBytes' | 'holder'>>(
+// unauthenticated clients, whose `holder` is empty; for handshakes, a budget for each address and one for all. Above a
+// budget, the connection that holds the most of it is closed. A new connection belongs to handshakes and then counts as
+// unauthenticated, so producers that use up their budget close none.
+export function overBudget<C extends Pick<Connection<unknown>, 'heldBytes' | 'holder' | 'isOpen' | 'address'>>(
   connections: readonly C[],
   { producerBytesMax, totalBytesMax, bytesInFlight }: ServerLimits['held'],
 ): C[] {
   const held = connections
-    .map((connection) => ({ connection, holder: connection.holder, bytes: connection.heldBytes() }))
+    .map((connection) => ({ connection, bytes: connection.heldBytes() }))
     .filter(({ bytes }) => bytes > 0)
     .sort((one, other) => other.bytes - one.bytes);
-  const closed = [...Map.groupBy(held, ({ holder }) => holder)].flatMap(([holder, group]) =>
-    above(group, holder === '' ? UNAUTHENTICATED_BYTES_MAX : producerBytesMax),
-  );
-  const rest = held.filter((one) => one.holder !== '' && !closed.includes(one));
-  return [...closed, ...above(rest, totalBytesMax - bytesInFlight())].map(({ connection }) => connection);
+  const [handshakes, open] = [
+    held.filter(({ connection }) => !connection.isOpen),
+    held.filter(({ connection }) => connection.isOpen),
+  ];
+  const byAddress = Map.groupBy(handshakes, ({ connection }) => connection.address);
+  const byHolder = Map.groupBy(open, ({ connection }) => connection.holder);
+  const closed = new Set([
+    ...[...byAddress.values()].flatMap((group) => above(group, ADDRESS_BYTES_MAX)),
+    ...[...byHolder].flatMap(([holder, group]) =>
+      above(group, holder === '' ? UNAUTHENTICATED_BYTES_MAX : producerBytesMax),
+    ),
+  ]);
+  const isLeft = (one: (typeof held)[number]): boolean => !closed.has(one);
+  const known = open.filter((one) => one.connection.holder !== '' && isLeft(one));
+  const more = [
+    ...above(handshakes.filter(isLeft), HANDSHAKES_BYTES_MAX),
+    ...above(known, totalBytesMax - bytesInFlight()),
+  ];
+  return [...closed, ...more].map(({ connection }) => connection);
 }
 
 /** Returns the first of `group`, without which the others are within `max`. One alone may hold more. */

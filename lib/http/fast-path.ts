@@ -9,6 +9,8 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { Connection } from './connection.ts';
 import { NodeRequest, SLICE_BYTES } from './node-request.ts';
+import { unknownMethod, requestIdIn } from './request.ts';
+import { finishWith, repeatEnd } from './node-server.ts';
 import { parsedBytes, parsePost, type PlainPost } from './plain-post.ts';
 import type { HttpRequest, ProtocolFault } from './request.ts';
 import { closingTail, responseText, type Answer } from './respond.ts';
@@ -23,6 +25,10 @@ const OWED_MAX = 64;
 const ANSWER_BYTES = 1_024;
 const NOTHING = Buffer.alloc(0);
 const [CR, LF] = [0x0d, 0x0a];
+/** The rest of an unreadable head, which may have the request id, is kept up to this length. */
+const HEAD_BYTES_KEPT = 65_536;
+/** node:http gets this method in place of one that it does not know, which is refused by its route. */
+const KNOWN_METHOD = Buffer.from('PATCH');
 
 export class HttpConnection<T> extends Connection<T> {
   /** The beginning of a request, the number of its pieces, and when the first one arrived. */
@@ -42,6 +48,9 @@ export class HttpConnection<T> extends Connection<T> {
   /** The latest request of node:http. */
   #request: NodeRequest<T> | undefined;
   #isInHead = false;
+  /** The head that is arriving, or the latest one, and its method if node:http does not know that. */
+  #head = '';
+  #method: string | undefined;
   /** The last three bytes that node:http got. */
   #tail = '';
 
@@ -49,11 +58,18 @@ export class HttpConnection<T> extends Connection<T> {
     super.open(socket);
     this.#isLeaving = this.host.limits.httpReader === 'node';
     socket.on('data', this.#onData);
-    socket.on('end', () => {
-      this.wake();
-      // If a body after `Upgrade` is cut short, node:http reports no error and waits for the rest forever.
-      if (this.#unfinished !== undefined) this.faulty('malformed');
-    });
+    socket.on(
+      'end',
+      this.guarded<void>(() => this.#inputEnded()),
+    );
+  }
+
+  #inputEnded(): void {
+    // Node's listener comes next, and ends the other side after bytes that it cannot read.
+    if (this.fault !== undefined && !this.isClosing) return this.flush();
+    this.wake();
+    // If a body after `Upgrade` is cut short, node:http reports no error and waits for the rest forever.
+    if (this.#unfinished !== undefined) this.faulty('malformed');
   }
 
   override get isBusy(): boolean {
@@ -94,18 +110,19 @@ export class HttpConnection<T> extends Connection<T> {
     const isLate = this.#held.length > 0 && nowMs - this.#heldSinceMs >= WAIT_MS;
     if (isLate && !this.socket.readableEnded) {
       this.#isLeaving = true;
+      this.#pieces = PIECES_MAX;
       this.#onData(NOTHING);
     }
     super.check(nowMs, drainsSinceMs);
   }
 
   protected override flush(): void {
-    const { socket, fault, host } = this;
+    const { socket, fault } = this;
     if (socket.writableNeedDrain) return;
     this.#writeAnswers();
     if (this.isClosing || socket.writableNeedDrain) return;
     if (!this.#owesAnswer) {
-      if (fault !== undefined) return this.finish(this.#unfinished ? '' : host.handlers.protocolFault(fault, this));
+      if (fault !== undefined) return this.finish(this.#unfinished ? '' : this.#faultAnswer(fault));
       if (this.isRetiring) return this.finish();
       if (socket.readableEnded) return this.#end();
     }
@@ -137,26 +154,26 @@ export class HttpConnection<T> extends Connection<T> {
     const bytes = this.#held.length === 0 ? chunk : Buffer.concat([this.#held, chunk]);
     this.#held = NOTHING;
     for (let at = 0; at < bytes.length && !this.isClosing;) {
-      if (!this.#mayRead) return this.#pause(bytes.subarray(at));
+      if (!this.#mayRead) {
+        if (this.fault !== undefined) this.#head += bytes.toString('latin1', at, at + HEAD_BYTES_KEPT);
+        return this.#pause(bytes.subarray(at));
+      }
       if (!turns.take(this.#isLeaving ? CALL_COST : 1) && at > 0) {
         this.#pause(bytes.subarray(at));
         this.#isQueued = true;
         this.#isPostponed = true;
         return turns.later(this.holder, this.#goOn);
       }
-      if (this.#isLeaving) {
-        at += this.#passSlice(bytes, at);
-        continue;
-      }
-      const post = parsePost(bytes, at, this);
+      const post = this.#isLeaving ? this.#passSlice(bytes, at) : parsePost(bytes, at, this);
       if (post === 'unfinished' && (this.#pieces += 1) < PIECES_MAX) {
         // A copy, so that the memory of the whole chunk can be freed.
         this.#held = at === 0 ? bytes : Buffer.from(bytes.subarray(at));
         if (this.#pieces === 1) this.#heldSinceMs = clock.ms();
         return;
       }
-      this.#pieces = 0;
-      if (typeof post === 'string') this.#isLeaving = true;
+      if (post !== 'unfinished') this.#pieces = 0;
+      if (typeof post === 'number') at += post;
+      else if (typeof post === 'string') this.#isLeaving = true;
       else {
         at += parsedBytes;
         this.#posts.push(post);
@@ -190,47 +207,58 @@ export class HttpConnection<T> extends Connection<T> {
     this.#isLeaving = true;
     this.#toNode()(this.#held);
     this.#held = NOTHING;
-    // Node's listener for the end has missed it.
-    this.socket.emit('end');
+    repeatEnd(this.socket);
   }
 
   #toNode(): (bytes: Buffer) => void {
     if (this.#passToNode !== undefined) return this.#passToNode;
     const { socket } = this;
     socket.off('data', this.#onData);
-    this.#passToNode = this.host.adopt(socket);
+    this.#passToNode = this.host.adopt(this);
     socket.on('data', this.#onData);
-    // Node calls this after its last answer, and would reset the connection of a client that is still sending.
-    socket.destroySoon = () => this.finish();
+    finishWith(socket, () => this.finish());
     return this.#passToNode;
   }
 
   /** Passes the slice that begins at `from` to node:http. Returns its length. */
-  #passSlice(bytes: Buffer, from: number): number {
+  #passSlice(bytes: Buffer, from: number): number | 'unfinished' {
     const body = this.#unfinished;
+    const isNew = body === undefined && !this.#isInHead;
     let end = from;
     // Empty lines do not begin a request.
-    if (body === undefined && !this.#isInHead) while (bytes[end] === CR || bytes[end] === LF) end += 1;
+    if (isNew) while (bytes[end] === CR || bytes[end] === LF) end += 1;
     if (end > from) return end - from;
+    const ahead = bytes.toString('latin1', from, from + SLICE_BYTES);
+    if (isNew) {
+      const method = unknownMethod(ahead);
+      if (method === '' && this.#pieces < PIECES_MAX - 1) return 'unfinished';
+      [this.#head, this.#method] = ['', method === '' ? undefined : method];
+    }
     this.#isInHead = body === undefined;
     if (body?.head.contentLength !== undefined) end += body.head.contentLength - body.passedBytes;
     else {
       // A head and a chunked body end with an empty line.
-      const text = this.#tail + bytes.toString('latin1', from, from + SLICE_BYTES);
+      const text = this.#tail + ahead;
       const line = text.indexOf('\r\n\r\n');
       end += (line === -1 ? text.length : line + 4) - this.#tail.length;
     }
     const slice = bytes.subarray(from, end);
     this.#tail = (this.#tail + slice.toString('latin1', slice.length - 3)).slice(-3);
-    if (body !== undefined) body.passedBytes += slice.length;
-    this.#toNode()(slice);
+    if (body === undefined) this.#head += ahead.slice(0, slice.length);
+    else body.passedBytes += slice.length;
+    const method = isNew ? this.#method : undefined;
+    this.#toNode()(method === undefined ? slice : Buffer.concat([KNOWN_METHOD, slice.subarray(method.length)]));
     return slice.length;
+  }
+
+  #faultAnswer(fault: ProtocolFault): string {
+    return this.host.handlers.protocolFault(fault, this, this.#isInHead ? requestIdIn(this.#head) : undefined);
   }
 
   /** Called if node:http has read the head of a request. */
   requested(message: IncomingMessage, response: ServerResponse, expectsContinue: boolean): void {
     this.#isInHead = false;
-    this.#request = new NodeRequest(this, message, response, expectsContinue);
+    this.#request = new NodeRequest(this, message, response, expectsContinue, this.#method);
     this.isRetiring ||= this.#request.isLast;
     this.host.handlers.request(this, this.#request);
   }

@@ -35,12 +35,19 @@ export class NodeRequest<T> implements HttpRequest {
   /** Set while the body is being read. */
   #done: ((body: Received) => void) | undefined;
 
-  constructor(connection: Connection<T>, message: IncomingMessage, response: ServerResponse, expectsContinue: boolean) {
+  /** `method` replaces that of the message. */
+  constructor(
+    connection: Connection<T>,
+    message: IncomingMessage,
+    response: ServerResponse,
+    expectsContinue: boolean,
+    method = message.method,
+  ) {
     this.#connection = connection;
     this.message = message;
     this.#response = response;
     this.#expectsContinue = expectsContinue;
-    this.head = headOf(message);
+    this.head = headOf(message, method);
     // Another protocol may follow an Upgrade (RFC 9110, section 7.8). HTTP/1.0 has no Transfer-Encoding, so a proxy
     // may have found the end of the body elsewhere (RFC 9112, section 6.1).
     const { headers, httpVersionMinor } = message;
@@ -153,8 +160,8 @@ export function faultOf({ code }: NodeJS.ErrnoException): ProtocolFault {
   return code === 'HPE_HEADER_OVERFLOW' ? 'headersTooLarge' : 'malformed';
 }
 
-function headOf(message: IncomingMessage): RequestHead {
-  const { method = '', url = '', headers, headersDistinct } = message;
+function headOf(message: IncomingMessage, method = ''): RequestHead {
+  const { url = '', headers, headersDistinct } = message;
   const length = headers['content-length'];
   const requestIds = headersDistinct['x-request-id'];
   const cloudEventFields = Object.entries(headersDistinct).flatMap(([name, values = []]) =>

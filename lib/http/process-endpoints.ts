@@ -103,9 +103,9 @@ export function createProcessEndpoints(
         .catch(() => problem('internal', 'the process failed on this request'))
         .then((answer) => request.respond(requestIdFrom(request.head.requestId, random), answer, false));
     },
-    protocolFault: (fault) => {
+    protocolFault: (fault, _connection, requestId) => {
       const { refusal, detail } = FAULTS[fault];
-      return lastResponse(random.uuid(), problem(refusal, detail), clock);
+      return lastResponse(requestIdFrom(requestId, random), problem(refusal, detail), clock);
     },
     bug: (cause) => process.emitWarning(cause instanceof Error ? cause : String(cause)),
   };

@@ -1,4 +1,5 @@
 // A request as its handler sees it. The fast path and node:http produce the same interface.
+import { METHODS } from 'node:http';
 import type { Answer } from './respond.ts';
 
 export type ProtocolFault = keyof typeof FAULTS;
@@ -54,4 +55,22 @@ export interface HttpRequest {
   receive(bytesMax: number, grows: (bytes: number) => void): Promise<Received>;
   /** Does nothing if the request already has an answer or the client is gone. `close`: closes the connection. */
   respond(requestId: string, answer: Answer, close: boolean): void;
+}
+
+const TOKEN = /^[!#$%&'*+.^_`|~\w-]{1,32}(?= |$)/;
+
+/** Returns a well-formed method that node:http does not know, or `''` if it may be one once it is whole. */
+export function unknownMethod(head: string): string | undefined {
+  const method = TOKEN.exec(head)?.[0];
+  if (method === undefined || METHODS.includes(method)) return undefined;
+  if (method.length < head.length) return method;
+  return METHODS.some((known) => known.startsWith(method)) ? undefined : '';
+}
+
+/** Returns the request id in an unreadable head, if it has one. */
+export function requestIdIn(head: string): string | undefined {
+  const end = head.indexOf('\r\n\r\n') + 2;
+  const fields = head.slice(0, end < 2 ? head.length : end);
+  const ids = [...fields.matchAll(/\nx-request-id:[\t ]*([^\r\n]*?)[\t ]*(?=\r?\n)/gi)];
+  return ids.length === 1 ? ids[0]?.[1] : undefined;
 }

@@ -26,6 +26,8 @@ export interface Clock {
   sleep(ms: number, signal?: AbortSignal): Promise<void>;
   /** Calls `run` after this turn of the event loop has read all readable sockets. */
   turnEnd(run: () => void): void;
+  /** Calls `run` at the end of the next turn in which anything happens. The call itself wakes nobody. */
+  nextTurnEnd(run: () => void): void;
 }
 
 export interface Random {
@@ -56,6 +58,7 @@ export const SYSTEM: ClockAndRandom = {
       return delay(limitedMs, undefined, signal && { signal }).catch(() => undefined);
     },
     turnEnd: (run) => void setImmediate(run),
+    nextTurnEnd: (run) => void setImmediate(run).unref(),
   },
   random: { fraction: Math.random, uuid: randomUUID, bytes: randomBytes },
 };

@@ -201,7 +201,7 @@ describe("a gateway's answers", () => {
           await client.post(event('counted-one', { n: 1 }));
           await client.find('counted-one');
           await client.ask({ method: 'DELETE', path: '/events' });
-          await client.ask({ method: 'BREW', path: '/nothing' }).catch(() => undefined);
+          await client.ask({ method: 'BREW', path: '/nothing' });
           await client.ask({ path: '/nothing' });
           await client.ask({ method: 'PROPFIND', path: '/nothing' });
         },
@@ -213,7 +213,7 @@ describe("a gateway's answers", () => {
         'ingest_http_request_duration_seconds_count{route="/events"}',
         'ingest_duplicates_differing_total',
       );
-      assert.deepEqual(grown, [3, 1, 1, 1, 1, 4, 1]);
+      assert.deepEqual(grown, [3, 1, 1, 1, 2, 4, 1]);
     });
 
     it('beside what the gateway holds now', async () => {

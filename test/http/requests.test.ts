@@ -33,6 +33,12 @@ const answersOf = async (connection: RawConnection, count: number): Promise<read
   return repliesIn(connection.received).map(({ body }) => body);
 };
 
+async function answered(connection: RawConnection, text: string): Promise<RawConnection> {
+  connection.write(text);
+  await connection.untilClosed();
+  return connection;
+}
+
 describe('requests on one connection', () => {
   const plain = (id: string, body = id): string => postText(body, [`X-Request-Id: ${id}`]);
   const texts = [plain('a'), plain('b', '{}'), requestText('GET /c'), plain('d'), requestText('GET /e')];
@@ -172,22 +178,78 @@ describe('a request that is not whole', () => {
   });
 });
 
+describe('a method that node:http does not know', () => {
+  it('is that of its request, in any pieces, and the next request is read', async () => {
+    const { open, requests } = await start(echoing);
+    const text = requestText('FOO /a', ['X-Request-Id: foo', 'Content-Length: 4'], 'body') + requestText('GET /b');
+    for (const cut of [0, 1, 2, 3, 4, 10]) {
+      const connection = await open();
+      connection.socket.setNoDelay(true);
+      const before = requests.length;
+      connection.write(text.slice(0, cut));
+      await new Promise((resolve) => setTimeout(resolve, 10));
+      connection.write(text.slice(cut));
+      assert.deepEqual(await answersOf(connection, 2), ['/a', '/b'], `cut at ${cut}`);
+      const { method, requestId } = requests[before]?.head ?? {};
+      assert.deepEqual([method, requestId], ['FOO', 'foo']);
+      connection.socket.destroy();
+    }
+  });
+
+  it('is not well-formed if it is no token, too long or cut off', async () => {
+    const { open } = await start(echoing);
+    const cutOff = await open();
+    cutOff.socket.end('FO');
+    await cutOff.untilClosed();
+    assert.equal(cutOff.received, last('malformed'));
+    for (const method of ['F@O', 'F'.repeat(33)])
+      assert.equal(
+        (await answered(await open(), `${method} / HTTP/1.1\r\nHost: a\r\n\r\n`)).received,
+        last('malformed'),
+      );
+  });
+});
+
 describe('a fault', () => {
-  it('is answered after the answers that are owed, and closes', async () => {
+  it('is answered after the answers that are owed, and closes, even if the client ends its side at once', async () => {
     const { requests, open, answer } = await start({}, { headerBytesMax: 1_000 });
     for (const [text, fault] of [
       ['no request\r\n\r\n', 'malformed'],
+      [requestText('GET /', ['A Field: x']), 'malformed'],
       [requestText('GET /', [`Long: ${'x'.repeat(20_000)}`]), 'headersTooLarge'],
       ['CONNECT a:1 HTTP/1.1\r\nHost: a:1\r\n\r\n', 'connect'],
     ] as const)
-      for (const first of [requestText('GET /first'), postText('first')]) {
+      for (const [first, ends] of [requestText('GET /first'), postText('first')].flatMap((one) => [
+        [one, false] as const,
+        [one, true] as const,
+      ])) {
         const connection = await open();
         const before = requests.length;
-        connection.write(first + text);
+        if (ends) connection.socket.end(first + text, 'latin1');
+        else connection.write(first + text);
         await eventually('the first is there', () => requests.length > before);
         answer(requests[before]);
         await connection.untilClosed();
         assert.ok(connection.received.endsWith(`\r\n\r\nok${last(fault)}`), connection.received);
+      }
+  });
+
+  it('of a head is answered with its request id, if that has arrived once', async () => {
+    const { open } = await start(echoing, { headerBytesMax: 1_000 });
+    const long = `Long: ${'x'.repeat(3_000)}`;
+    const id = 'X-Request-ID:  seven ';
+    for (const [text, answer] of [
+      [requestText('GET /', [id, long]), 'headersTooLarge seven'],
+      [requestText('GET /', [long, id]), 'headersTooLarge seven'],
+      [requestText('POST /events', [id, 'Content-Length: 1', 'Content-Length: 2']), 'malformed seven'],
+      [requestText('GET /', ['Content-Length: x', id]), 'malformed seven'],
+      [requestText('GET /', ['A Field: x']) + requestText('GET /', [id]), 'malformed'],
+      [requestText('GET /', ['A Field: x', id, 'X-Request-Id: eight']), 'malformed'],
+      [`GET / HTTP/1.1\r\nHost: a\r\nA Field: x\r\nX-Request-Id: sev`, 'malformed'],
+    ] as const)
+      for (const first of ['', requestText('GET /a', ['X-Request-Id: a']), postText('b', ['X-Request-Id: b'])]) {
+        const { received } = await answered(await open(), first + text);
+        assert.ok(received.endsWith(last(answer)), `${text.slice(0, 80)}: ${received}`);
       }
   });
 

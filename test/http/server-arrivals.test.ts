@@ -29,8 +29,8 @@ describe('the server', () => {
     const plain = tcp();
     let received = '';
     plain.on('data', (chunk: Buffer) => (received += chunk.toString()));
-    plain.write('GET / HTTP/1.1\r\nHost: g\r\n\r\n');
-    await eventually('it is answered', () => received === last('plain'));
+    plain.write('GET / HTTP/1.1\r\nX-Request-Id: 7\r\nHost: g\r\n\r\n');
+    await eventually('it is answered', () => received === last('plain 7'));
     await eventually('it is told of', () => told.includes('not_tls'));
     const reset = tcp();
     reset.on('connect', () => reset.resetAndDestroy());

@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict';
+import { connect as connectTcp } from 'node:net';
 import { duplexPair } from 'node:stream';
 import { describe, it } from 'node:test';
 import { connect, type ConnectionOptions } from 'node:tls';
 import { createServer } from 'node:https';
 import type { ServerLimits } from '../../lib/http/connection.ts';
-import { takeListener } from '../../lib/http/server.ts';
+import { takeListener } from '../../lib/http/node-server.ts';
 import { RawConnection } from '../support/client.ts';
 import { startServer, type Given } from '../support/https-server.ts';
 import { Pki } from '../support/pki.ts';
@@ -45,6 +46,32 @@ describe('the server', () => {
     await late.until(/in time/);
     late.socket.end();
     await drained;
+  });
+
+  it('knows a connection from the same address and port as an earlier one, whose reset is not read yet', async () => {
+    const { server, port, requests, answer, told, tcp } = await start({ connectionsMax: 2 });
+    const first = tcp();
+    const reset = connect({ socket: first, ca: pki.authority.certificate, ...certificate }).on(
+      'error',
+      () => undefined,
+    );
+    reset.write(requestText('GET /') + requestText('GET /next').repeat(10_000));
+    await eventually('its request is there', () => requests.length === 1);
+    const { localPort = 0 } = first;
+    first.resetAndDestroy();
+    const again = new RawConnection(
+      connect({ socket: connectTcp({ port, localPort }), ca: pki.authority.certificate, ...certificate }),
+    );
+    await eventually('both are known', () => again.socket.authorized && server.connections.length === 2);
+    answer(requests[0]);
+    await eventually('the first is closed', () => told.includes('closed'));
+    again.write(requestText('GET /again'));
+    await eventually('its request is there', () => requests.at(-1)?.head.target === '/again');
+    answer(requests.at(-1));
+    await again.until(/ok$/);
+    assert.equal(server.connections.length, 1);
+    server.destroy();
+    await again.untilClosed();
   });
 
   it('resumes no session from before a change of its certificate', async () => {

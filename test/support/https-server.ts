@@ -63,8 +63,8 @@ export async function startServer(pki: Pki, more: Partial<ServerLimits> = {}, gi
         else if (request.head.method === 'POST') told.push(String(request.body));
         given.onRequest?.(request, connection);
       },
-      protocolFault: last,
-      plainHttp: () => last('plain'),
+      protocolFault: (fault, _connection, requestId) => last(requestId === undefined ? fault : `${fault} ${requestId}`),
+      plainHttp: (requestId) => last(requestId === undefined ? 'plain' : `plain ${requestId}`),
       closed: () => told.push('closed'),
       bug: (cause) => told.push(`bug: ${String(cause)}`),
       connectionFailure: (reason, address) => {

@@ -19,6 +19,10 @@ export abstract class TimerClock implements Clock {
   abstract after(ms: number, run: () => void): Timer;
   abstract turnEnd(run: () => void): void;
 
+  nextTurnEnd(run: () => void): void {
+    setImmediate(run).unref();
+  }
+
   every(ms: number, run: () => void): Timer {
     let timer: Timer;
     const again = (): void => {
