@@ -50,13 +50,13 @@ export class Script {
 /**
  * A command whose arguments are made when the client writes it.
  *
- * Fact: the package `redis` writes in the check phase after `sendCommand`. A command that is sent in a check phase,
+ * Fact: the package `redis` writes in the check phase after `sendCommand` (redis-client.ts). One sent in a check phase,
  * when all sockets have been read, leaves a turn later, and turns that wait for nothing read fewer sockets. Choice: a
  * call is sent with its first event and filled until it is written. Effect: calls of 13 events instead of 11 at
  * saturation, and 5 % less CPU time of Redis per event (`make bench-gate`).
  */
 class LateCommand implements Command {
-  readonly [at: number]: Argument;
+  [at: number]: Argument;
   #make: (() => readonly Argument[]) | undefined;
   #length = 0;
 
@@ -69,7 +69,8 @@ class LateCommand implements Command {
     if (make === undefined) return this.#length;
     this.#make = undefined;
     const made = make();
-    Object.assign(this, made);
+    // Fact: `Object.assign` takes 2.6 % of the samples of a gateway at 500 events/s. Choice: a loop.
+    for (let at = 0; at < made.length; at += 1) this[at] = made[at] as Argument;
     return (this.#length = made.length);
   }
 }

@@ -18,21 +18,46 @@
 -- Fact: each older slice adds 8 % to an event's cost, and fewer slices hold more ids past retention. Choice: thirds.
 -- Effect: the index has up to 1.33 times the ids within retention; with halves, it would have up to 1.5 times.
 local SLICES = 3
--- The formats of a field, and of an event's digests, producer and further members.
-local FIELD, EVENT = 'c14', '>c' .. 2 * DIGEST .. 'I4c0I4c0'
+-- The formats of a field, and of an event's digests (2 * DIGEST characters), producer and further members.
+local FIELD, EVENT = 'c14', '>c16I4c0I4c0'
 
 local ARGV, call, match, sub = ARGV, redis.call, string.match, string.sub
 local retention, events, count = tonumber(ARGV[1]), ARGV[2], #ARGV - 2
 if count < 1 then return '' end
-local fields = { struct.unpack(string.rep(FIELD, count), events) }
-local place = fields[count + 1]
 
 local stream = KEYS[1]
 local ids = '{' .. stream .. '}:ids'
 local starts = call('GET', ids) or ''
+local isAhead = string.find(starts, '!', 1, true)
+local newest = match(starts, '^%d+')
+
+-- Records new ids: alternating fields and values. `first` is the first of their entries.
+local function record(first, ...)
+  local ms = sub(first, 1, string.find(first, '-', 1, true) - 1)
+  local age = newest and #newest == #ms and ms - newest
+  if age and age >= 0 and age < retention / SLICES then return call('HSET', ids .. ':' .. newest, ...) end
+  call('HSET', ids .. ':' .. ms, ...)
+  call('SET', ids, starts == '' and ms or ms .. ' ' .. starts)
+end
 
 -- Fact: TIME, and a MINID in each call's first XADD, take a tenth of a call. Choice: XADD names the entries, which
 -- keeps them in order even if the clock is set back, and the clock is read only for a known id.
+
+-- Fact: at 500 events/s, a call has one event and runs with cold caches: to make a number into text takes 8 µs of 165.
+-- Choice: no such text, and no table for one new event without notes. Effect: 5 to 8 % less CPU time of Redis.
+if count == 1 and not isAhead then
+  local field, digests, producer, notes = struct.unpack(FIELD .. EVENT, events)
+  local isKnown = notes ~= ''
+  for start in string.gmatch(starts, '%d+') do isKnown = isKnown or call('HGET', ids .. ':' .. start, field) end
+  if not isKnown then
+    local entry = call('XADD', stream, '*', 'producer', producer, 'body', ARGV[3])
+    record(entry, field, digests .. sub(entry, PREFIX + 1))
+    return '0'
+  end
+end
+
+local fields = { struct.unpack(string.rep(FIELD, count), events) }
+local place = fields[count + 1]
 
 -- Fact: a `redis.call` costs more than the command that it runs. Choice: each call uses one HMGET per slice and one
 -- HSET. Effect: in calls of 8, an event takes 0.57 of the CPU time of an HSETNX into a small hash per id on a queue
@@ -52,7 +77,7 @@ end
 -- If the stream was deleted by hand, its index is deleted too.
 if known and call('EXISTS', stream) == 0 then
   for start in string.gmatch(starts, '%d+') do call('UNLINK', ids .. ':' .. start) end
-  known, starts = nil, ''
+  known, starts, newest, isAhead = nil, '', nil, nil
 end
 local keeps = known and retained(stream, retention)
 
@@ -62,8 +87,7 @@ local keeps = known and retained(stream, retention)
 -- Fact: in a large hash, a field of up to 14 bytes takes 16 bytes, a value of up to 30 takes 32, and their entry
 -- takes 32. Choice: fields of at most 14 bytes, and values of 28: two digests, and the entry's name without its first
 -- 3 digits, which are in the slice's start. Effect: deploy/RUNBOOK.md, Sizing.
-local newest = match(starts, '^%d+')
-local time = string.find(starts, '!', 1, true) and call('TIME')
+local time = isAhead and call('TIME')
 local now = time and string.format('%d', time[1] * 1000 + math.floor(time[2] / 1000))
 local firsts, noted, size, first = {}, {}, 0, nil
 local refused = nil
@@ -94,16 +118,7 @@ for at = 1, count do
   end
 end
 
-if first then
-  local ms = match(first, '^%d+')
-  local age = newest and #newest == #ms and ms - newest
-  if age and age >= 0 and age < retention / SLICES then
-    call('HSET', ids .. ':' .. newest, unpack(noted))
-  else
-    call('HSET', ids .. ':' .. ms, unpack(noted))
-    call('SET', ids, starts == '' and ms or ms .. ' ' .. starts)
-  end
-end
+if first then record(first, unpack(noted)) end
 if not refused then return string.rep('0', count) end
 for at = 1, count do refused[at] = refused[at] or '0' end
 return table.concat(refused)
