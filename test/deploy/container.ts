@@ -20,7 +20,7 @@ import { TestRedis } from '../support/redis.ts';
 import { atEnd, eventually, temporaryFolder } from '../support/scope.ts';
 import { makePackages } from '../package/installation.ts';
 import { BUILD } from '../../lib/process/program.ts';
-import { tool } from './deploy-files.ts';
+import { ENTRYPOINT, tool } from './deploy-files.ts';
 
 const buildah = tool('buildah', 'buildah');
 const folder = temporaryFolder('ingest-image-');
@@ -79,7 +79,7 @@ function run(
   const mounts = volumes.map((volume) => `--volume=${volume}`);
   return new TestProcess(
     buildah,
-    [...STORE, 'run', ...CHROOT, ...settings, ...mounts, container, '--', 'node', ...args],
+    [...STORE, 'run', ...CHROOT, ...settings, ...mounts, container, '--', ...ENTRYPOINT, ...args],
     {},
   );
 }
@@ -96,7 +96,7 @@ describe('the image', () => {
     const { config } = (JSON.parse(build('inspect', '--type', 'image', 'localhost/ingest-gateway')) as Image).OCIv1;
     assert.deepEqual(
       ['User', 'StopSignal', 'Entrypoint', 'Cmd'].map((name) => config[name]),
-      ['65532:65532', 'SIGTERM', ['node'], ['ingest-gateway.js']],
+      ['65532:65532', 'SIGTERM', ENTRYPOINT, ['ingest-gateway.js']],
     );
     const { [`${LABEL}.version`]: version = '', [`${LABEL}.revision`]: revision } = config.Labels;
     assert.equal(revision, BUILD.revision);

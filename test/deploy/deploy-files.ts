@@ -8,6 +8,9 @@ export const DEPLOY = new URL('../../deploy/', import.meta.url).pathname;
 
 export const deployFile = (path: string): string => readFileSync(join(DEPLOY, path), 'utf8');
 
+/** The command of the image, to which the arguments of a container are added. */
+export const ENTRYPOINT = JSON.parse(/^ENTRYPOINT (.+)$/m.exec(deployFile('Containerfile'))?.[1] ?? '[]') as string[];
+
 /** Returns the path of a command. If the command is missing, its Debian package is installed. */
 export function tool(command: string, debianPackage: string): string {
   const ensure = new URL('../../bin/ensure-command', import.meta.url).pathname;

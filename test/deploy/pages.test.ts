@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { describe, it } from 'node:test';
-import { anchorsOf, withoutBlocks } from './deploy-files.ts';
+import { anchorsOf, ENTRYPOINT, withoutBlocks } from './deploy-files.ts';
 import { rule } from '../support/redis-rights.ts';
 import { KNOWN_KEYS } from '../../lib/process/settings.ts';
 
@@ -31,6 +31,15 @@ describe('the pages of deploy and .github', () => {
     for (const page of pages.filter((path) => path.startsWith('deploy/')))
       for (const [key] of read(page).matchAll(/\bINGEST_[A-Z0-9_]*[A-Z0-9]\b/g))
         assert.ok(KNOWN_KEYS.includes(key) || other.includes(key), `${page}: ${key}`);
+  });
+});
+
+describe('the image', () => {
+  it("starts node with the gateway's limits of V8's memory, without which each collection becomes a full one", () => {
+    const launcher = /^exec [^]*/m.exec(read('bin/ingest-gateway'))?.[0] ?? '';
+    const options = (text: string): string[] => text.match(/--(?!disable)[a-z-]+(=\d+)?/g) ?? [];
+    assert.equal(options(launcher).length, 3);
+    assert.deepEqual(ENTRYPOINT, ['node', ...options(launcher)]);
   });
 });
 
