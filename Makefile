@@ -7,7 +7,7 @@ TESTS ?=
 CONCURRENCY ?= 6
 
 .DEFAULT_GOAL := help
-.PHONY: careless status-picture installed-test help setup checks sarif-check prometheus-rule dev-cert redis postgres ingest-run ingest-test ingest-test-long test together waiting apart lint format format-check report typecheck campaign simulate soak fuzz rolling-restart fail-over image-test snippets runtimes browser-test package bench bench-gate bench-gate-check
+.PHONY: careless dev status-picture installed-test help setup checks sarif-check prometheus-rule dev-cert redis postgres ingest-run ingest-test ingest-test-long test together waiting apart lint format format-check report typecheck campaign simulate soak fuzz rolling-restart fail-over image-test snippets runtimes browser-test package bench bench-gate bench-gate-check
 
 help: ## print the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)$$/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-24s %s\n", $$1, $$2 }'
@@ -28,6 +28,10 @@ postgres:
 
 ingest-run: $(RUNTIME) redis ## start Redis, a consumer with a SQLite warehouse, and the gateway; Ctrl-C stops all
 	@exec $(NODE) --disable-warning=ExperimentalWarning bin/ingest-run.ts
+
+dev: $(INSTALLED) redis ## ingest-run, whose programs restart when a file of lib or bin changes
+	@exec $(NODE) --disable-warning=ExperimentalWarning node_modules/tsx/dist/cli.mjs watch --clear-screen=false \
+	  --include 'lib/**/*' --include 'bin/ingest-*' bin/ingest-run.ts
 
 dev-cert: ## make a development certificate for another producer: make dev-cert NAME=shop AUD=ingest-gateway
 	@bin/development-certificates "$${INGEST_STATE_DIR:-.ingest}/tls" 'urn:ingest:aud:$(or $(AUD),ingest-gateway)' '$(NAME)'

@@ -1,6 +1,15 @@
 import assert from 'node:assert/strict';
 import { execFile, execFileSync } from 'node:child_process';
-import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import {
+  appendFileSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { once } from 'node:events';
 import { connect, createServer, type AddressInfo } from 'node:net';
 import { join } from 'node:path';
@@ -178,5 +187,33 @@ describe('make dev-cert', () => {
     const entries = await redis.entries();
     assert.equal(new Set(entries.map(({ fields }) => fields['body'])).size, 20);
     assert.deepEqual([...new Set(entries.map(({ fields }) => fields['producer']))], ['urn:ingest:producer:shop']);
+  });
+});
+
+describe('make dev', () => {
+  it('restarts the gateway and the consumer when a file changes, and ends them when it is stopped', async () => {
+    const folder = temporaryFolder('ingest-dev-');
+    for (const path of ['bin', 'deploy', 'lib', 'openapi', 'Makefile', 'package.json', 'package-lock.json'])
+      cpSync(join(ROOT, path), join(folder, path), { recursive: true, preserveTimestamps: true });
+    symlinkSync(join(ROOT, 'node_modules'), join(folder, 'node_modules'));
+    const env = Object.fromEntries(
+      ['GATEWAY', 'CONSUMER', 'ADMIN'].map((name) => [`INGEST_${name}_ADDR`, '127.0.0.1:0']),
+    );
+    const dev = new TestProcess('make', ['-C', folder, 'dev'], { ...env, INGEST_STATE_DIR: join(folder, 'state') });
+    const starts = (program: string): number =>
+      dev.lines.filter((line) => line.includes(`${program} listening on `)).length;
+    const started = (times: number): Promise<boolean> =>
+      eventually(`${times} starts`, () => Math.min(starts('ingest-gateway'), starts('ingest-consumer')) === times);
+    await started(1);
+    appendFileSync(join(folder, 'lib/redis/stream/lua/accept.lua'), '-- A change.\n');
+    await started(2);
+    appendFileSync(join(folder, 'lib/consumer/consumer.ts'), '// A change.\n');
+    await started(3);
+    dev.signal('SIGTERM');
+    await dev.exited();
+    const ports = [...dev.output.matchAll(/listening on https?:\/\/127\.0\.0\.1:(\d+)/g)].map(([, port]) =>
+      Number(port),
+    );
+    for (const port of ports) assert.ok(await eventually('the port is closed', () => refused(port)));
   });
 });
