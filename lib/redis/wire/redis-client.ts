@@ -1,8 +1,13 @@
 // One connection to one server, by `createClient` of the package `redis`. It never reconnects: its owner replaces it.
 //
-// The package gathers the commands of a turn into one write in the next check phase, keeps nothing while there is no
-// connection, and rejects every outstanding command when the connection breaks. Its own time limit for commands ends
-// when a command has been written, so it is switched off: each caller has a deadline for the reply.
+// The package keeps nothing while there is no connection, and rejects every outstanding command when the connection
+// breaks. Its own time limit for commands ends when a command has been written, so it is switched off: each caller has a
+// deadline for the reply.
+//
+// Its documentation does not promise three facts that this file and LateCommand (script.ts) need. A test checks each,
+// and names the version: it gathers the commands of a turn into one write in the next check phase; it looks at nothing
+// of a command but its length and then its arguments, when it writes it; and `connect` creates its socket, which it does
+// not show, before it returns. Node publishes each socket that is created on a channel of diagnostics_channel.
 //
 // RESP2, because its handshake needs no HELLO, which a Redis user or a proxy may refuse, and which cannot name a user
 // without a password. In RESP3 the server may also send messages that nobody asked for.
@@ -31,7 +36,6 @@ export interface Client extends Server {
 export const CONNECT_TIMEOUT_MS = 2_000;
 const KEEP_ALIVE_MS = 5_000;
 const BYTES = { typeMapping: { [RESP_TYPES.BLOB_STRING]: Buffer } };
-/** Node publishes each socket that this process creates. */
 const SOCKETS = 'net.client.socket';
 
 // Fact: for each new address, `createClient` makes a class with all commands, which takes 20 ms. Choice: duplicate one
@@ -85,7 +89,6 @@ export class RedisClient implements Client {
     if (this.#users.delete(user) && this.#users.size === 0) this.#destroy();
   }
 
-  // The package looks at nothing else of a command than its length and its arguments, when it writes the command.
   send(command: Command): Promise<RedisValue> {
     return this.#client.sendCommand(command as readonly Argument[]);
   }
@@ -95,7 +98,7 @@ export class RedisClient implements Client {
   }
 
   #connect(): void {
-    // The package does not show its socket, and its `destroy` does not reach one that is still connecting.
+    // The package's `destroy` does not reach a socket that is still connecting.
     const created = (message: unknown): void => {
       this.#socket = (message as { readonly socket: Socket }).socket;
     };
