@@ -11,9 +11,6 @@ export interface Spread {
   readonly count: number;
 }
 
-/** `too noisy` means that the interval is too wide; `no difference` means that it is narrow and contains 1. */
-export type RatioVerdict = 'lower' | 'higher' | 'no difference' | 'too noisy';
-
 /** The maximum half-width of a narrow interval, as a share of the median. */
 export const NOISE_MAX = 0.15;
 
@@ -46,12 +43,6 @@ export function ratios(of: readonly (number | undefined)[], against: readonly (n
 
 export function noise({ median: middle, low, high }: Spread): number {
   return (high - low) / 2 / middle;
-}
-
-export function ratioVerdict(ratio: Spread): RatioVerdict {
-  if (ratio.count === 0 || !(noise(ratio) <= NOISE_MAX)) return 'too noisy';
-  if (ratio.low > 1) return 'higher';
-  return ratio.high < 1 ? 'lower' : 'no difference';
 }
 
 /** A run that sent less than this share of the planned rate does not test its goal. */

@@ -3,15 +3,7 @@ import type { BenchCase, Comparison } from './bench-case.ts';
 import { FOREIGN_SHARE_ROUND_MAX } from './gate-verdict.ts';
 import type { Sample } from './measure.ts';
 import type { MetricName } from './metrics.ts';
-import {
-  limitVerdict,
-  OFFERED_MIN,
-  ratios,
-  ratioVerdict,
-  spread,
-  type RatioVerdict,
-  type Spread,
-} from './statistics.ts';
+import { limitVerdict, OFFERED_MIN, ratios, spread, type Spread } from './statistics.ts';
 
 /** Up to this share of CPU time used by other processes, a latency is valid. */
 const FOREIGN_SHARE_MAX = 0.2;
@@ -30,7 +22,6 @@ export interface LabelSummary {
 
 export interface ComparisonSummary extends Comparison {
   readonly figure: Spread;
-  readonly difference: RatioVerdict | undefined;
   readonly verdict: 'reached' | 'missed' | 'unclear' | 'not tested' | undefined;
   readonly untested: string | undefined;
 }
@@ -76,7 +67,6 @@ function comparisonSummary(comparison: Comparison, samples: CaseSamples['samples
     ...comparison,
     figure,
     untested,
-    difference: against === undefined ? undefined : ratioVerdict(figure),
     verdict:
       comparison.limit === undefined
         ? undefined

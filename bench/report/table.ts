@@ -34,9 +34,9 @@ export const missedGoals = (summaries: readonly CaseSummary[]): readonly string[
     comparisons.filter(({ verdict }) => verdict === 'missed').map((missed) => `${name}: ${comparisonLine(missed)}`),
   );
 
-/** Returns a line such as `gateway / floor, server CPU: 1.31 (1.28 to 1.36), higher; goal: at most 1.10, missed`. */
+/** Returns a line such as `gateway / floor, server CPU: 1.31 (1.28 to 1.36); goal: at most 1.10, missed`. */
 function comparisonLine(comparison: ComparisonSummary): string {
-  const { metric, of, against, figure, difference, limit, verdict, untested } = comparison;
+  const { metric, of, against, figure, limit, verdict, untested } = comparison;
   const name =
     against === undefined ? `${of}, ${METRICS[metric].title}` : `${of} / ${against}, ${METRICS[metric].title}`;
   const value = (number: number): string => (against === undefined ? written(metric, number) : number.toFixed(2));
@@ -47,7 +47,6 @@ function comparisonLine(comparison: ComparisonSummary): string {
       ? `${value(figure.median)}${unit}`
       : `${value(figure.median)}${unit} (${value(figure.low)} to ${value(figure.high)})`;
   const goal = limit?.atMost === undefined ? `at least ${limit?.atLeast}` : `at most ${limit.atMost}`;
-  const told = difference === undefined ? '' : `, ${difference}`;
   const outcome = untested === undefined ? verdict : `not tested: ${untested}`;
-  return `${name}: ${middle}${told}${limit === undefined ? '' : `; goal: ${goal}, ${outcome}`}`;
+  return `${name}: ${middle}${limit === undefined ? '' : `; goal: ${goal}, ${outcome}`}`;
 }
