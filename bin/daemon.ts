@@ -5,20 +5,15 @@ import type { AddressInfo } from 'node:net';
 import { errno, type Environment, type ReadConfig } from '../lib/process/read-settings.ts';
 import { createLog, logsText, type Log } from '../lib/process/log.ts';
 import { BUILD, EXIT, modeOf, StartFailure, versionLine } from '../lib/process/program.ts';
-import { addressText, type BindAddress, type Program } from '../lib/process/setting-kinds.ts';
+import { addressText, type BindAddress } from '../lib/process/setting-kinds.ts';
 import type { Key } from '../lib/process/settings.ts';
-import { daemonHelp, shownSettings } from '../lib/process/settings-help.ts';
+import { daemonHelp, shownSettings, type HelpText } from '../lib/process/settings-help.ts';
 import { onStopSignals, signalExit } from './early-signals.ts';
 import { complainer, print } from './terminal.ts';
 import { endNow, endWritten, onOutputFailure } from './process-end.ts';
 import { SYSTEM } from '../lib/process/clock.ts';
 
-export interface Daemon<C> {
-  readonly program: Program;
-  /** A sentence for --help. */
-  readonly summary: string;
-  /** The exit codes that only this daemon uses, for --help. */
-  readonly exits: string;
+export interface Daemon<C> extends HelpText {
   readonly read: (environment: Environment) => ReadConfig<C>;
   /** For `--check`: reads the files that the configuration names, and returns warnings. Rejects with a StartFailure. */
   readonly check: (config: C) => Promise<readonly string[]>;
@@ -53,13 +48,13 @@ export async function startDaemon<C>(daemon: Daemon<C>): Promise<void> {
 
 /** Returns an exit code if the process must exit. */
 async function started<C>(daemon: Daemon<C>, name: string): Promise<number | undefined> {
-  const { program, summary, exits } = daemon;
+  const { program } = daemon;
   const complain = complainer(name);
   let log: Log | undefined;
   try {
     const mode = modeOf(process.argv.slice(2));
-    if (mode === 'help' || mode === 'version') {
-      print(mode === 'help' ? daemonHelp(program, summary, exits) : versionLine(name));
+    if (mode === 'help' || mode === 'help=all' || mode === 'version') {
+      print(mode === 'version' ? versionLine(name) : daemonHelp(daemon, mode === 'help=all'));
       return EXIT.clean;
     }
     const read = daemon.read(process.env);

@@ -25,8 +25,8 @@ const complain = complainer(NAME);
 
 async function main(): Promise<number> {
   const line = readCommandLine(process.argv.slice(2), SYSTEM.clock.epochMs());
-  if (line === 'help' || line === 'version') {
-    print(line === 'help' ? help() : versionLine(NAME));
+  if (line === 'help' || line === 'help=all' || line === 'version') {
+    print(line === 'version' ? versionLine(NAME) : help(line === 'help=all'));
     return EXIT.clean;
   }
   const { config, report } = readAdminConfig(withRunning(process.env, complain), line.uses);

@@ -1,7 +1,7 @@
 // Parses the command line of ingest-admin and runs the command.
 import { parseArgs } from 'node:util';
 import { messageOf } from '../process/message-of.ts';
-import { settingsHelp } from '../process/settings-help.ts';
+import { firstSettingsHelp, settingsHelp } from '../process/settings-help.ts';
 import { isEventId } from '../ingest/event.ts';
 import { PRUNE_AGE_MS_MIN, type Pruning } from '../ingest/warehouse.ts';
 import type { QuarantineFilter } from '../ingest/warehouse-admin.ts';
@@ -17,6 +17,10 @@ import { trySchema } from './schema-try.ts';
 import { tailEvents } from './tail.ts';
 import { UsageError, type Session } from './session.ts';
 import { timeText } from './terminal.ts';
+
+const EXITS = `Exit codes: 0 done, 1 nothing found or not everything done, 2 usage or configuration, 4 queue, 5 warehouse,
+6 status: something needs attention.
+`;
 
 /** The commands. A command accepts the operands and options that its usage names, besides --json and --yes. */
 const COMMANDS_HELP = `\
@@ -49,10 +53,11 @@ const COMMANDS_HELP = `\
                        --land: lands what is missing, erases such bodies; --rate: entries per second (default: 10000);
                        --metrics: writes the result to a file for node_exporter's textfile collector
   schema try TYPE.json [--since T]
-                       landed events of the type TYPE since T (default: 24h) that the schema would refuse
+                       landed events of the type TYPE since T (default: 24h) that the schema would refuse, and events
+                       that a schema has sent to quarantine since T and that would land now
 `;
 
-export const help = (): string => `ingest-admin: inspects and repairs the queue and the warehouse.
+const fullHelp = (): string => `ingest-admin: inspects and repairs the queue and the warehouse.
 
 Usage: ingest-admin [options] COMMAND
 ${COMMANDS_HELP}
@@ -61,12 +66,29 @@ ${COMMANDS_HELP}
   --reason R           rows whose reason has this code, e.g. id_conflict
   --since T            rows or entries from T (2026-01-31T12:00:00Z) or later, or from the last 30m, 12h, 7d
   --limit N            at most N rows, up to ${LIST_MAX}
-  --help, --version
+  --help, --help=all, --version
 
 ${settingsHelp('admin')}
-Exit codes: 0 done, 1 nothing found or not everything done, 2 usage or configuration, 4 queue, 5 warehouse,
-6 status: something needs attention.
-`;
+${EXITS}`;
+
+const shortHelp = (): string => `ingest-admin: inspects and repairs the queue and the warehouse.
+
+  ingest-admin status                          queue, landing, replicas, quarantine
+  ingest-admin reconcile [--land]              which accepted events have no row; --land lands them
+  ingest-admin event ID                        one event in queue, warehouse and quarantine
+  ingest-admin tail [--follow]                 events as they reach the queue
+  ingest-admin quarantine list|show|replay|drop
+  ingest-admin erase ID...                     overwrites the bodies of events
+  ingest-admin prune --older-than T            deletes old rows
+  ingest-admin schema try TYPE.json            what a schema would refuse
+  ingest-admin --help=all                      all commands, options and settings
+
+--json prints JSON. --yes does not ask before a change.
+
+${firstSettingsHelp('admin')}
+${EXITS}`;
+
+export const help = (all: boolean): string => (all ? fullHelp() : shortHelp());
 
 export interface CommandLine {
   readonly json: boolean;
@@ -160,7 +182,8 @@ const running = <T>(
 ): Run | undefined => (given === undefined ? undefined : (session) => command(session, given));
 
 /** Throws a UsageError if the arguments are invalid. `nowMs` is Unix time. */
-export function readCommandLine(args: readonly string[], nowMs: number): CommandLine | 'help' | 'version' {
+export function readCommandLine(args: readonly string[], nowMs: number): CommandLine | 'help' | 'help=all' | 'version' {
+  if (args.includes('--help=all')) return 'help=all';
   const { values, positionals } = parsed(args);
   if (values.help) return 'help';
   if (values.version) return 'version';

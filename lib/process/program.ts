@@ -41,12 +41,13 @@ export async function allStarted<T extends readonly unknown[]>(
   return Promise.all(parts);
 }
 
-export type Mode = 'run' | 'check' | 'connect' | 'help' | 'version';
+export type Mode = 'run' | 'check' | 'connect' | 'help' | 'help=all' | 'version';
 
 const MODES: ReadonlyMap<string, Mode> = new Map([
   ['--check', 'check'],
   ['--check=connect', 'connect'],
   ['--help', 'help'],
+  ['--help=all', 'help=all'],
   ['-h', 'help'],
   ['--version', 'version'],
   ['-V', 'version'],
@@ -56,7 +57,7 @@ export function modeOf(args: readonly string[]): Mode {
   const unknown = args.find((arg) => !MODES.has(arg));
   if (unknown !== undefined) throw new StartFailure(EXIT.configuration, `unknown argument ${unknown}; see --help`);
   const asked = args.map((arg) => MODES.get(arg));
-  return asked.includes('help') ? 'help' : (asked[0] ?? 'run');
+  return asked.find((mode) => mode?.startsWith('help')) ?? asked[0] ?? 'run';
 }
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));

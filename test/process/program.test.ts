@@ -14,6 +14,7 @@ describe('the arguments of a program', () => {
       [['--check'], 'check'],
       [['--check=connect'], 'connect'],
       [['--help'], 'help'],
+      [['--check', '--help=all'], 'help=all'],
       [['-h'], 'help'],
       [['--version'], 'version'],
       [['-V'], 'version'],
