@@ -36,16 +36,22 @@ export async function baselineInput(
   if (update !== undefined && !existsSync(path)) return { update };
   if (update !== undefined && !statSync(path).isFile())
     throw usageFailure(`--update-baseline: ${name}: expected a regular file`);
-  const baseline = await inputSource(name, io);
+  const baseline = await baselineSource(name, io);
   return { baseline, changes: changesSinceBaseline(baseline, path, values.renames, scope), update };
 }
 
-/** Does not write the file if only its commit would change. */
+/** Throws ReportFailure if there is no such file, as before the first scan. */
+export async function baselineSource(name: string, io: ProgramIo): Promise<DocumentSource> {
+  if (name === '-' || existsSync(resolve(io.cwd, name))) return inputSource(name, io);
+  throw new ReportFailure('baseline', `there is no baseline ${name}; write it with --update-baseline`);
+}
+
+/** Does not write the file if only its commit would change and git still has the old one. */
 export async function writeBaseline(name = '', { updatedBaseline }: Judgment, io: ProgramIo): Promise<void> {
   if (updatedBaseline === undefined) return;
   const path = resolve(io.cwd, name);
-  const { text, count } = updatedBaseline;
-  if (existsSync(path) && isSameBaseline(readFileSync(path, 'utf8'), text)) return;
+  const { text, count, hasCommit } = updatedBaseline;
+  if (hasCommit && existsSync(path) && isSameBaseline(readFileSync(path, 'utf8'), text)) return;
   await writeWhole(path, name, (sink) => sink(text));
   note(io, `the baseline ${name} now has ${counted(count, 'finding')}`);
 }
@@ -53,10 +59,15 @@ export async function writeBaseline(name = '', { updatedBaseline }: Judgment, io
 const commitIn = (root: string, name: string): string =>
   git(root, ['rev-parse', '--verify', '--end-of-options', `${name}^{commit}`]).trim();
 
-/** Returns '' in a shallow clone, where every file seems to be as old as the oldest commit. */
-function lastCommitOf(path: string, root: string): string {
+/**
+ * Returns the first parent, if there is one, of the commit that last changed the file: a squash has the changes that were made after the
+ * baseline, too. Returns '' in a shallow clone, where every file seems to be as old as the oldest commit.
+ */
+function commitBefore(path: string, root: string): string {
   const isShallow = git(root, ['rev-parse', '--is-shallow-repository']).trim() === 'true';
-  return isShallow ? '' : git(root, ['rev-list', '-1', 'HEAD', '--', path]).trim();
+  const last = isShallow ? '' : git(root, ['rev-list', '-1', 'HEAD', '--', path]).trim();
+  const [, parent = last] = last === '' ? [] : git(root, ['rev-list', '--parents', '-1', last]).trim().split(' ');
+  return parent;
 }
 
 function attempt<T>(work: () => T): { readonly value?: T; readonly fault: string } {
@@ -87,8 +98,10 @@ export function changesSinceBaseline(
   if (first === undefined) return 'the baseline names no commit; see --renames git:REF';
   // After a merge with merge=union, the file contains the first lines of both sides.
   const own = since(() => (commits.length === 1 ? first : git(root, ['merge-base', '--octopus', ...commits]).trim()));
-  if (!/bad object|not a valid/iu.test(own.fault)) return own.value ?? own.fault;
+  if (!/bad object|not a valid|merge-base: Command failed/iu.test(own.fault)) return own.value ?? own.fault;
   // A squash or a rebase replaces the commit that the baseline names.
-  const last = since(() => lastCommitOf(path, root));
-  return last.value ?? `git does not have its commit ${first.slice(0, 12)} (is the clone shallow?)`;
+  const missing = `git does not have its commit ${first.slice(0, 12)}`;
+  const { value } = since(() => commitBefore(path, root));
+  if (value === undefined) return `${missing} (is the clone shallow?)`;
+  return { ...value, note: `${missing}, so the changes are those since the commit before it was last changed` };
 }

@@ -4,7 +4,7 @@ import type { DocumentSource } from '../document/document-source.ts';
 import { ReportFailure } from '../document/failure.ts';
 import { openReport } from '../document/read-report.ts';
 import type { Report } from '../document/report-schema.ts';
-import { changesSinceBaseline } from './baseline-input.ts';
+import { baselineSource, changesSinceBaseline } from './baseline-input.ts';
 import { judge, type JudgeOptions } from './judge.ts';
 import { gateFrom, inputsOf, inputSource, parseCommand, VERDICT_OPTIONS } from './options.ts';
 import { planOutput } from './outputs.ts';
@@ -38,7 +38,7 @@ export async function runCompare(args: readonly string[], io: ProgramIo): Promis
   const [basePath = '', currentPath = ''] = inputsOf(positionals, 'toollint compare BASE CURRENT', 2, 2);
   const gate = gateFrom(values);
   const plan = await planOutput(values, io, positionals);
-  const base = await inputSource(basePath, io);
+  const base = await baselineSource(basePath, io);
   const changes = changesSinceBaseline(base, resolve(io.cwd, basePath), values.renames, { root: io.cwd });
   const quiet = values.quiet === true;
   const outcome = await compare(base, await inputSource(currentPath, io), { quiet, gate, changes });

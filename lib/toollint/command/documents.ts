@@ -1,7 +1,10 @@
 // `toollint validate`, `convert`, `merge` and `schema`: the verbs that only read documents.
+import { isBaselineFile, readBaselineFile } from '../compare/baseline.ts';
 import { terminalText } from '../convert/plain-text.ts';
+import type { DocumentSource } from '../document/document-source.ts';
 import { ReportFailure, usageFailure } from '../document/failure.ts';
 import { mergeReports, type NamedReport } from '../document/merge-reports.ts';
+import { jsonText } from '../document/output-file.ts';
 import { type Inspection, inspectReport, openReport } from '../document/read-report.ts';
 import { reportJsonSchema } from '../document/report-schema.ts';
 import { inputsOf, inputSource, OUTPUT_OPTIONS, parseCommand, text } from './options.ts';
@@ -42,6 +45,20 @@ export async function runMerge(args: readonly string[], io: ProgramIo): Promise<
   return EXIT_OK;
 }
 
+/** A baseline file has no schema; each of its lines is valid or not. */
+function inspectBaseline(source: DocumentSource): Omit<Inspection, 'report'> {
+  const [valid, notChecked] = ['valid', 'not-checked'] as const;
+  const about = { sawByteOrderMark: false, consistency: notChecked };
+  try {
+    readBaselineFile(source);
+    return { ...about, schema: valid, problems: [], problemCount: 0 };
+  } catch (cause) {
+    if (!(cause instanceof ReportFailure)) throw cause;
+    const problem = { level: 'schema', code: 'baseline', pointer: '', message: cause.message } as const;
+    return { ...about, schema: 'invalid', problems: [problem], problemCount: 1 };
+  }
+}
+
 type FileVerdict = Omit<Inspection, 'sawByteOrderMark' | 'report'> & { readonly file: string; readonly valid: boolean };
 
 export async function runValidate(args: readonly string[], io: ProgramIo): Promise<number> {
@@ -52,9 +69,12 @@ export async function runValidate(args: readonly string[], io: ProgramIo): Promi
   let unreadable = false;
   for (const file of inputsOf(positionals, 'toollint validate FILE|- ...')) {
     try {
-      const { sawByteOrderMark, report, ...rest } = inspectReport(await inputSource(file, io));
+      const source = await inputSource(file, io);
+      const { sawByteOrderMark, schema, consistency, problems, problemCount } = isBaselineFile(source)
+        ? inspectBaseline(source)
+        : inspectReport(source);
       if (sawByteOrderMark) note(io, `${file} begins with a byte order mark`);
-      files.push({ file, valid: report !== undefined && rest.problemCount === 0, ...rest });
+      files.push({ file, valid: problemCount === 0, schema, consistency, problemCount, problems });
     } catch (cause) {
       if (!(cause instanceof ReportFailure)) throw cause;
       note(io, cause.message);
@@ -62,7 +82,7 @@ export async function runValidate(args: readonly string[], io: ProgramIo): Promi
     }
   }
   const valid = files.every((verdict) => verdict.valid);
-  const json = `${JSON.stringify({ valid: valid && !unreadable, files }, null, 2)}\n`;
+  const json = `${jsonText({ valid: valid && !unreadable, files }, 2)}\n`;
   await streamSink(io.stdout, 'standard output')(format === 'json' ? json : files.map(textOf).join(''));
   return unreadable ? EXIT_FAILURE : valid ? EXIT_OK : EXIT_FINDINGS;
 }

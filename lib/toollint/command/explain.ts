@@ -1,11 +1,10 @@
-import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { kindOf, type Known } from '../compare/finding-match.ts';
 import { terminalText } from '../convert/plain-text.ts';
 import { usageFailure } from '../document/failure.ts';
 import { textIn } from '../document/document-source.ts';
 import type { Finding } from '../document/report-schema.ts';
-import { changesSinceBaseline } from './baseline-input.ts';
+import { baselineSource, changesSinceBaseline } from './baseline-input.ts';
 import { compare } from './compare.ts';
 import type { Judgment } from './judge.ts';
 import { checkStandardInput, inputsOf, inputSource, parseCommand, text } from './options.ts';
@@ -21,10 +20,8 @@ export async function runExplain(args: readonly string[], io: ProgramIo): Promis
   const [asked = ''] = inputsOf(positionals, 'toollint explain FINGERPRINT|PATH:LINE|LINE', 1, 1);
   const { baseline: name = 'toollint-baseline.jsonl', report } = values;
   checkStandardInput([name, report]);
-  if (name !== '-' && !existsSync(resolve(io.cwd, name)))
-    throw usageFailure(`there is no baseline ${name}; name one with --baseline`);
   const scope = scanOptions(values, [], io);
-  const baseline = await inputSource(name, io);
+  const baseline = await baselineSource(name, io);
   const changes = changesSinceBaseline(baseline, resolve(io.cwd, name), values.renames, scope);
   if (report === undefined) io.enterLinter?.(scope.root);
   const judged =
@@ -32,8 +29,7 @@ export async function runExplain(args: readonly string[], io: ProgramIo): Promis
       ? await scan({ ...scope, baseline, changes })
       : await compare(baseline, await inputSource(report, io), { changes });
   const line = /^[0-9]{1,7}$/u.test(asked) ? (textIn(baseline).split('\n')[Number(asked) - 1] ?? '') : undefined;
-  const renames = typeof changes === 'object' ? [...changes.renames] : [];
-  const oldNames = new Map(renames.map(([old, now]) => [now, old]));
+  const oldNames = new Map([...(judged.baseline?.renames ?? [])].map(([old, now]) => [now, old]));
   const verdicts = verdictsOf(judged, typeof changes === 'object');
   const found = verdicts.filter((verdict) => isAsked(verdict, asked, line, oldNames));
   if (found.length === 0) throw usageFailure(`neither the findings nor ${name} have ${asked}`);

@@ -11,7 +11,8 @@ import { planOutput } from './outputs.ts';
 import type { ProgramIo } from './program-io.ts';
 import { finish } from './verdict.ts';
 
-export const IMPORT_OPTIONS = { from: options.text, tool: options.text, ...options.BASELINE_OPTIONS } as const;
+const { text, flag, BASELINE_OPTIONS } = options;
+export const IMPORT_OPTIONS = { from: text, tool: text, 'accept-failed-run': flag, ...BASELINE_OPTIONS } as const;
 
 export async function runImport(args: readonly string[], io: ProgramIo): Promise<number> {
   const { values, positionals } = options.parseCommand(args, IMPORT_OPTIONS);
@@ -26,7 +27,9 @@ export async function runImport(args: readonly string[], io: ProgramIo): Promise
   const plan = await planOutput(values, io, [...inputs, baseline]);
   const sources: DocumentSource[] = [];
   for (const path of inputs) sources.push(await options.inputSource(path, io));
-  const { report, notes } = importReports(sources, { ...scope, timestamp, tool });
+  const acceptFailedRun = values['accept-failed-run'] === true;
+  const reading = { timestamp, tool, acceptFailedRun, signal: io.signal };
+  const { report, notes } = await importReports(sources, { ...scope, ...reading });
   const prefix = pathPrefix(scope.pathPrefix);
   const exists = (path: string) => mayExist(join(scope.root, prefix.strip(path) ?? '..'));
   const evidence = { notes, exists, isChecked: () => true };

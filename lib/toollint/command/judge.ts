@@ -1,10 +1,11 @@
 // Applies the baseline, the gate and the quiet filter to a report. Also computes the next text of the baseline file.
 // The quiet filter only shortens the list; it changes neither the verdict of the gate nor the exit code.
 import { type Acceptance, type Baseline, type BaselineEntry, baselineText } from '../compare/baseline.ts';
-import { isNeverBaselined, majorLinter, readBaseline } from '../compare/baseline.ts';
+import { exactRenames, isNeverBaselined, majorLinter, readBaseline } from '../compare/baseline.ts';
 import { compareWith, type Comparison, countsOf, doubtsIn, type DoubtsOf } from '../compare/comparison.ts';
 import { matchFindings } from '../compare/finding-match.ts';
 import type { SourceChanges } from '../compare/source-changes.ts';
+import { counted } from '../convert/plain-text.ts';
 import { buildReport, countSeverities } from '../document/build-report.ts';
 import type { DocumentSource } from '../document/document-source.ts';
 import { countIn } from '../document/extension.ts';
@@ -35,15 +36,17 @@ export type Evidence = Partial<Omit<Analysis, 'report' | 'coverageOf'>> & { read
 
 export type Judgment = Awaited<ReturnType<typeof judge>>;
 
-const NO_BASELINE: Baseline = { entries: [], expired: [], errorsOnly: false, notes: [] };
+const NO_BASELINE: Baseline = { entries: [], expired: [], errorsOnly: false, notes: [], renames: new Map() };
 
 /** `found` has all findings of a scan, an import or a report. Throws ReportFailure for an unusable baseline or gate. */
 export async function judge(found: Report, evidence: Evidence, options: JudgeOptions) {
   const { update, quiet = false } = options;
   const { unusedSuppressions = 0, exists = () => true, isChecked = () => false } = evidence;
   const changes = typeof options.changes === 'object' ? options.changes : undefined;
-  const baseline =
-    options.baseline && readBaseline(options.baseline, { ...found, quiet, today: dayOf(found.scan) }, changes?.renames);
+  const renamesOf = (entries: readonly BaselineEntry[]) =>
+    changes?.renames ?? (update?.isElsewhere === true ? new Map() : exactRenames(entries, found.findings, exists));
+  const user = { ...found, quiet, today: dayOf(found.scan) };
+  const baseline = options.baseline && readBaseline(options.baseline, user, renamesOf);
   const old = baseline ?? (update && NO_BASELINE);
   const doubtsOf = evidence.doubtsOf ?? (() => Promise.resolve(doubtsIn(found, changes?.deleted)));
   const matched = old && (await compareWith(old, found.findings, doubtsOf, changes));
@@ -58,9 +61,15 @@ export async function judge(found: Report, evidence: Evidence, options: JudgeOpt
   const report = selected(found, counting, comparison, quiet);
   report.gate = evaluateGate(options.gate, report, bySeverity, found.selection.quiet);
   const notes = [...(evidence.notes ?? []), ...(baseline?.notes ?? [])];
-  const fault = options.changes ?? 'the commit of the baseline is unknown';
-  if (comparison) notes.push(...comparisonNotes(comparison, exists, typeof fault === 'string' ? fault : undefined));
-  const updated = (): { readonly text: string; readonly count: number } | undefined => {
+  if (changes?.note !== undefined) notes.push(changes.note);
+  const reason = typeof options.changes === 'string' ? options.changes : 'the commit of the baseline is unknown';
+  const fault = changes === undefined ? reason : undefined;
+  if (fault !== undefined && baseline !== undefined && baseline.renames.size > 0)
+    notes.push(
+      `${counted(baseline.renames.size, 'file')} with exactly the findings of a missing one: regarded as renamed (${fault})`,
+    );
+  if (comparison) notes.push(...comparisonNotes(comparison, exists, fault));
+  const updated = () => {
     if (update === undefined || old === undefined || comparison === undefined) return undefined;
     const reason = reasonToLeave(old, report, update, exists);
     if (reason !== undefined) return void notes.push(`the baseline is not written, because ${reason}`);
@@ -68,7 +77,8 @@ export async function judge(found: Report, evidence: Evidence, options: JudgeOpt
     const acceptance = (finding: Finding) => (isAccepted(finding) ? update.accept?.acceptance : undefined);
     const more = added.map((finding): BaselineEntry => ({ finding, accepted: acceptance(finding) }));
     const entries = [...remaining(old, comparison, isChecked), ...more];
-    return { text: baselineText(entries, majorLinter(found), update.commit), count: entries.length };
+    const text = baselineText(entries, majorLinter(found), update.commit);
+    return { text, count: entries.length, hasCommit: changes?.note === undefined };
   };
   /** The number of error findings after the baseline and before the quiet filter. */
   const errors = bySeverity.error;

@@ -9,7 +9,7 @@ export const USAGE = `usage: toollint VERB [arguments]
                                 print why a finding is new, known, fixed or not verifiable; of the fingerprint, or
                                 of \`content\` in the baseline file, 8 digits are enough; LINE is one of that file
   convert REPORT --to FORMAT    turn a report into another format
-  validate FILE...              check reports: schema and consistency; --format text|json
+  validate FILE...              check reports (schema and consistency) or baseline files; --format text|json
   schema                        print the report's JSON Schema (draft 2020-12)
 
 '-' is standard input. toollint --version prints the version.
@@ -21,6 +21,7 @@ files (scan, import, explain):
   --include GLOB  --exclude GLOB    scan: repeatable, relative to the root
   --ext LIST              scan: only files with these endings, as in --ext js,ts
   --tool NAME             import: take the runs of this tool only; default: one report of all tools
+  --accept-failed-run     import: a run that calls itself unsuccessful only found something, as of SpotBugs 4.4
   --report REPORT         explain: findings of this report, in place of a scan
   --timestamp ISO         scan, import: default: now
   --deterministic         scan: same bytes for the same code: no duration, no clock

@@ -3,7 +3,7 @@
 // on the path. An invalid baseline is refused: if it were read as empty, every finding would be new.
 import { type DocumentSource, textIn } from '../document/document-source.ts';
 import { FINGERPRINT_VERSION, PARSE_ERROR_RULE, SEVERITIES } from '../document/report-format.ts';
-import { anchorIn, linterOf } from '../document/extension.ts';
+import { anchorIn, hasLineText, linterOf } from '../document/extension.ts';
 import { ReportFailure } from '../document/failure.ts';
 import { isOurs, masked, placeHalf } from '../document/fingerprint.ts';
 import { byCodeUnits, pathFault } from '../document/report-path.ts';
@@ -42,6 +42,8 @@ export function isSameBaseline(one: string, other: string): boolean {
   return mine === theirs;
 }
 
+export const isBaselineFile = ({ bytes }: DocumentSource) => HEAD.equals(bytes.subarray(0, HEAD.length));
+
 const isHead = (line: string) => line.startsWith(HEAD.toString());
 
 function lineOf({ finding, accepted }: BaselineEntry): string {
@@ -64,8 +66,12 @@ export function readBaselineFile(source: DocumentSource) {
   const { baseline, linter } = objectIn(head) ?? refuse(1, 'not a JSON object');
   if (baseline !== FORMAT) refuse(1, `expected the format ${FORMAT}, found ${JSON.stringify(baseline)}`);
   if (lines.at(-1) === '') lines.pop();
+  // git's union merge keeps the first lines of both sides, and doubles lines that neither side changed.
+  const isMerged = lines.some(isHead);
+  const unique = new Set<string>();
   const entries = lines.flatMap((line, index): BaselineEntry | [] => {
-    if (isHead(line)) return [];
+    if (isHead(line) || (isMerged && unique.has(line))) return [];
+    unique.add(line);
     const members = objectIn(line) ?? refuse(index + 2, 'not a JSON object');
     const entry = entryOf(members);
     return typeof entry === 'string' ? refuse(index + 2, entry) : entry;
@@ -110,13 +116,13 @@ export type Baseline = ReturnType<typeof readBaseline>;
 
 type BaselineUser = Pick<ReportHeader, 'tool'> & { readonly quiet: boolean; readonly today: string };
 
-/** `renames` maps old paths to new ones. Throws ReportFailure if the baseline cannot be used. */
+/** Renames map old paths to new ones. Throws ReportFailure if the baseline cannot be used. */
 export function readBaseline(
   source: DocumentSource,
   user: BaselineUser,
-  renames: ReadonlyMap<string, string> = new Map(),
+  renamesOf: (entries: readonly BaselineEntry[]) => ReadonlyMap<string, string> = () => new Map(),
 ) {
-  const { entries, linter, errorsOnly, notes } = HEAD.equals(source.bytes.subarray(0, HEAD.length))
+  const { entries, linter, errorsOnly, notes } = isBaselineFile(source)
     ? { ...readBaselineFile(source), errorsOnly: false, notes: [] as string[] }
     : readFromReport(source, user);
   const own = majorLinter(user);
@@ -124,9 +130,10 @@ export function readBaseline(
     notes.push(`the baseline ${source.name} is of ${linter}, this is ${own}`);
   // The findings of these entries are new.
   const isExpired = ({ accepted }: BaselineEntry) => accepted?.until !== undefined && accepted.until < user.today;
+  const renames = renamesOf(entries);
   const moved = entries.map((entry) => ({ ...entry, finding: renamed(entry.finding, renames) }));
   const { true: expired = [], false: valid = [] } = Object.groupBy(moved, (entry) => `${isExpired(entry)}`);
-  return { entries: valid, expired, errorsOnly, notes };
+  return { entries: valid, expired, errorsOnly, notes, renames };
 }
 
 /** A parse error is always new unless it was accepted. */
@@ -146,6 +153,37 @@ export function renamed(finding: Finding, renames: ReadonlyMap<string, string>):
   if (path === undefined || location.scope !== 'file') return finding;
   const fingerprint = isOurs(finding) ? old.slice(0, 32) + placeHalf('file', path) : old;
   return { ...finding, fingerprint, location: { ...location, path } };
+}
+
+/** Pairs each file that is gone with a new file that has exactly its findings, for when git cannot name the renames. */
+export function exactRenames(
+  entries: readonly BaselineEntry[],
+  findings: readonly Finding[],
+  exists: (path: string) => boolean,
+): ReadonlyMap<string, string> {
+  const pathOf = ({ location: { scope, path = '' } }: Finding) => (scope === 'file' ? path : '');
+  const before = Map.groupBy(
+    entries.map(({ finding }) => finding),
+    pathOf,
+  );
+  const after = Map.groupBy(findings, pathOf);
+  // Without a line of source text, equal findings of two files say little.
+  const contentsOf = (all: readonly Finding[] = []) =>
+    all.every((one) => isOurs(one) && hasLineText(one))
+      ? all
+          .map((one) => one.fingerprint.slice(0, 32))
+          .sort(byCodeUnits)
+          .join('')
+      : undefined;
+  const gone = [...before.keys()].filter((path) => path !== '' && !exists(path)).sort(byCodeUnits);
+  const fresh = [...after.keys()].filter((path) => path !== '' && !before.has(path)).sort(byCodeUnits);
+  const free = Map.groupBy(fresh, (path) => contentsOf(after.get(path)));
+  const pairs = gone.flatMap((path): [string, string][] => {
+    const contents = contentsOf(before.get(path));
+    const now = contents === undefined ? undefined : free.get(contents)?.shift();
+    return now === undefined ? [] : [[path, now]];
+  });
+  return new Map(pairs);
 }
 
 function readFromReport(source: DocumentSource, user: BaselineUser) {

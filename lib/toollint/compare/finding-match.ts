@@ -1,6 +1,6 @@
 // Decides which findings are new compared with a baseline. Each step handles only the findings that earlier steps
 // left unmatched:
-//   1. the same fingerprint: on unchanged lines first, then the nearest to the line to which git says the old one moved
+//   1. the same fingerprint and, without a line of source text, the same message: on unchanged lines first, then the nearest to the line to which git says the old one moved
 //   2. the same kind (file, rule, and message with digits masked) in the same changed part of the file, which is git's
 //      hunk; without git, with the same flagged text
 //   3. the same kind anywhere in the file, if the message contains a number, or if its line has most words of a line
@@ -9,11 +9,11 @@
 // The same flagged text is preferred, then the line with most words in common, then the same hunk, then the nearest.
 // Each entry matches only once, so one more finding of the same kind is new. Occurrence numbers are ignored, because
 // they differ in a filtered report. The time is linear, even for 100,000 equal findings.
-import { anchorIn } from '../document/extension.ts';
-import { lineAnchor, masked } from '../document/fingerprint.ts';
+import { anchorIn, hasLineText } from '../document/extension.ts';
+import { isOurs, lineAnchor, masked } from '../document/fingerprint.ts';
 import type { Finding } from '../document/report-schema.ts';
 import { type BaselineEntry, isNeverBaselined } from './baseline.ts';
-import { type Hunk, hunkAt, lineNow, type SourceChanges, UNKNOWN } from './source-changes.ts';
+import { type Hunk, type SourceChanges, UNKNOWN } from './source-changes.ts';
 
 export interface Known {
   readonly entry: BaselineEntry;
@@ -30,18 +30,24 @@ export function matchFindings(
 ) {
   const known = new Map<Finding, Known>();
   const used = new Set<BaselineEntry>();
-  const hunksOf = ({ location: { path = '' } }: Finding) => changes?.hunksIn(path) ?? [];
+  const files = new Map<string, readonly Hunk[]>();
+  const hunksOf = ({ location: { path = '' } }: Finding) => {
+    const hunks = files.get(path) ?? changes?.hunksIn(path) ?? [];
+    files.set(path, hunks);
+    return hunks;
+  };
   const pairAll = (keyOf: (finding: Finding) => string, costOf: Cost, by?: Known['by']) => {
-    const left = entries.filter((entry) => !used.has(entry));
-    const old = Map.groupBy(left, ({ finding }) => keyOf(finding));
+    const free = entries.filter((entry) => !used.has(entry));
+    const old = Map.groupBy(free, ({ finding }) => keyOf(finding));
     const rest = findings.filter((finding) => !known.has(finding));
     for (const [key, group] of Map.groupBy(rest, keyOf)) {
-      const same = old.get(key) ?? [];
+      const same = old.get(key);
+      if (same === undefined) continue;
       const isAccepted = same.some(({ accepted }) => accepted !== undefined);
       const allowed = group.filter((finding) => isAccepted || !isNeverBaselined(finding));
       const before = same.map((entry) => oldSpot(entry, hunksOf(entry.finding)));
       const now = allowed.map((finding) => newSpot(finding, hunksOf(finding)));
-      for (const [{ owner: entry }, { owner: finding }, cost] of byCost(before, now, costOf)) {
+      for (const [{ entry }, { finding }, cost] of byCost(before, now, costOf)) {
         if (used.has(entry) || known.has(finding)) continue;
         known.set(finding, { entry, by: by ?? (cost < OTHER_TEXT ? 'text' : 'kind') });
         used.add(entry);
@@ -49,7 +55,8 @@ export function matchFindings(
     }
   };
   pairAll(({ fingerprint }) => fingerprint, placeCost, 'fingerprint');
-  pairAll(kindOf, (old, now) => kindCost(old, now, changes !== undefined, textOnly));
+  const rules = { hasChanges: changes !== undefined, isExact: changes?.note === undefined, textOnly };
+  pairAll(kindOf, (old, now) => kindCost(old, now, rules));
   return { known, missing: entries.filter((entry) => !used.has(entry)) };
 }
 
@@ -57,36 +64,41 @@ export function kindOf({ ruleId, message, location }: Finding): string {
   return JSON.stringify([location.path, ruleId, masked(message)]);
 }
 
-interface Spot<Owner = unknown> {
-  readonly owner: Owner;
+interface Spot {
+  readonly finding: Finding;
   /** The hash of the flagged text. */
   readonly text: string | undefined;
   readonly line: number | undefined;
   readonly column: number;
   readonly hunks: readonly Hunk[];
-  readonly isMeasure: boolean;
+  /** With masked digits. */
+  readonly message: string;
   /** The words of its line, if the line is in a changed part. */
   readonly words: ReadonlySet<string>;
 }
 
-function newSpot(finding: Finding, hunks: readonly Hunk[]): Spot<Finding> {
+interface OldSpot extends Spot {
+  readonly entry: BaselineEntry;
+}
+
+function newSpot(finding: Finding, hunks: readonly Hunk[]): Spot {
   const { message, location } = finding;
   const { line, column = 0 } = location;
   const inside = hunkAt(hunks, line ?? 0);
   const text = anchorIn(finding)?.flagged;
   return {
-    ...{ owner: finding, text, line, column },
+    ...{ finding, text, line, column },
     hunks: inside === undefined ? [] : [inside],
-    isMeasure: masked(message) !== message,
+    message: masked(message),
     words: wordsIn(inside === undefined ? undefined : finding.codeSnippet),
   };
 }
 
 /** An entry of a baseline file has no line, but its anchor finds the line among those that a hunk removed. */
-function oldSpot(entry: BaselineEntry, hunks: readonly Hunk[]): Spot<BaselineEntry> {
+function oldSpot(entry: BaselineEntry, hunks: readonly Hunk[]): OldSpot {
   const { finding } = entry;
   const { line } = finding.location;
-  const spot = { ...newSpot(finding, []), owner: entry };
+  const spot = { ...newSpot(finding, []), entry };
   const now = line === undefined ? undefined : lineNow(hunks, line);
   if (typeof now === 'number') return { ...spot, line: now };
   const anchor = anchorIn(finding)?.line;
@@ -96,10 +108,32 @@ function oldSpot(entry: BaselineEntry, hunks: readonly Hunk[]): Spot<BaselineEnt
   return { ...spot, line: first?.newStart, hunks: inside, words };
 }
 
+function hunkAt(hunks: readonly Hunk[], line: number): Hunk | undefined {
+  return hunks.find(({ newStart, newEnd }) => line >= newStart && line < newEnd);
+}
+
+/** Returns the current number of an old line, or the hunk that changed or deleted it. */
+function lineNow(hunks: readonly Hunk[], line: number): number | Hunk {
+  let shift = 0;
+  for (const hunk of hunks) {
+    if (line < hunk.oldStart) break;
+    if (line < hunk.oldEnd) return hunk;
+    shift = hunk.newEnd - hunk.oldEnd;
+  }
+  return line + shift;
+}
+
 /** Added to the cost of a pair, which is otherwise a distance in lines and columns. */
 const OTHER_TEXT = 1e8;
 const OTHER_HUNK = 1e7;
 const UNKNOWN_LINE = 1e6;
+
+interface KindRules {
+  readonly hasChanges: boolean;
+  /** True if the changes begin at the commit of the baseline. */
+  readonly isExact: boolean;
+  readonly textOnly: boolean;
+}
 
 /** Returns `undefined` for a pair that could be two findings. */
 type Cost = (old: Spot, now: Spot) => number | undefined;
@@ -109,17 +143,26 @@ function distance(old: Spot, now: Spot): number {
   return Math.min(UNKNOWN_LINE, Math.abs(old.line - now.line) + Math.abs(old.column - now.column) / 1e4);
 }
 
-function placeCost(old: Spot, now: Spot): number {
+function placeCost(old: Spot, now: Spot): number | undefined {
+  const isOtherMessage = old.message !== now.message;
+  const isBare = !hasLineText(old.finding) && !hasLineText(now.finding);
+  // The linter's id of the message may be all that the fingerprint has.
+  if (isOtherMessage && isBare && isOurs(now.finding)) return undefined;
+  return (isOtherMessage ? OTHER_TEXT : 0) + placeDistance(old, now);
+}
+
+function placeDistance(old: Spot, now: Spot): number {
   return distance(old, now) + (now.hunks.length > 0 ? OTHER_HUNK : 0);
 }
 
-function kindCost(old: Spot, now: Spot, hasChanges: boolean, textOnly: boolean): number | undefined {
+function kindCost(old: Spot, now: Spot, { hasChanges, isExact, textOnly }: KindRules): number | undefined {
   const isSameText = old.text !== undefined && old.text === now.text;
   const isSameHunk = now.hunks.some((hunk) => old.hunks.includes(hunk));
   // If the baseline was made from uncommitted changes, the commit does not have the old line.
-  const isUnknown = now.hunks.includes(UNKNOWN) || (old.line === undefined && now.hunks.length > 0);
+  const isUnknown = !isExact || now.hunks.includes(UNKNOWN) || (old.line === undefined && now.hunks.length > 0);
   const isAllowed = textOnly || !hasChanges ? isSameText : isSameHunk || (isSameText && isUnknown);
-  if (!isAllowed && (textOnly || !(now.isMeasure || similarity(old.words, now.words) > SIMILAR))) return undefined;
+  if (!isAllowed && (textOnly || !(now.message !== now.finding.message || similarity(old.words, now.words) > SIMILAR)))
+    return undefined;
   const otherWords = OTHER_TEXT * (1 - similarity(old.words, now.words));
   return (isSameText ? 0 : OTHER_TEXT + otherWords) + (isSameHunk ? 0 : OTHER_HUNK) + distance(old, now);
 }
@@ -127,9 +170,9 @@ function kindCost(old: Spot, now: Spot, hasChanges: boolean, textOnly: boolean):
 /** More pairs than this are not compared: the entries and the findings are paired in their order. */
 const PAIRS_MAX = 250_000;
 
-function byCost<Old, Now>(before: readonly Spot<Old>[], now: readonly Spot<Now>[], costOf: Cost) {
+function byCost(before: readonly OldSpot[], now: readonly Spot[], costOf: Cost) {
   const byLine = (a: Spot, b: Spot) => (a.line ?? 0) - (b.line ?? 0) || a.column - b.column;
-  const [from, to] = [before.toSorted(byLine), now.toSorted(byLine)];
+  const [from, to] = [before.toSorted(byLine), now.toSorted(byLine)] as const;
   const isSmall = from.length * to.length <= PAIRS_MAX;
   const pairs = from.flatMap((old, index) =>
     (isSmall ? to : to.slice(index, index + 1)).flatMap((one) => {

@@ -5,6 +5,8 @@ export interface SourceChanges {
   readonly renames: ReadonlyMap<string, string>;
   readonly deleted: ReadonlySet<string>;
   readonly tracked: ReadonlySet<string>;
+  /** Set if they begin at another commit than the baseline, which may have other lines. */
+  readonly note?: string;
   hunksIn(path: string): readonly Hunk[];
 }
 
@@ -19,21 +21,6 @@ export interface Hunk {
 
 /** Stands for changes that git does not show: of a file that it does not track or regards as binary. */
 export const UNKNOWN: Hunk = { oldStart: Infinity, oldEnd: Infinity, newStart: 1, newEnd: Infinity, removed: [] };
-
-export function hunkAt(hunks: readonly Hunk[], line: number): Hunk | undefined {
-  return hunks.find(({ newStart, newEnd }) => line >= newStart && line < newEnd);
-}
-
-/** Returns the current number of an old line, or the hunk that changed or deleted it. */
-export function lineNow(hunks: readonly Hunk[], line: number): number | Hunk {
-  let shift = 0;
-  for (const hunk of hunks) {
-    if (line < hunk.oldStart) break;
-    if (line < hunk.oldEnd) return hunk;
-    shift = hunk.newEnd - hunk.oldEnd;
-  }
-  return line + shift;
-}
 
 /** `name` is the path of the folder in the report. Throws ReportFailure ('usage') for an unknown commit. */
 export function changesSince(commit: string, folder: string, name = '.'): SourceChanges {

@@ -16,7 +16,7 @@ export interface ConvertOptions {
   readonly compared?: readonly Stated[];
   /** The maximum number of results of a SARIF log, of which the worst are kept. */
   readonly resultsMax?: number | undefined;
-  /** The file to which SARIF attaches findings about the project. Default: the first file of the scan. */
+  /** The file to which SARIF attaches findings about the project. Default: the scanned folder. */
   readonly projectFile?: string | undefined;
   /** The base URL of the source code: `<links><path>#L<line>` shows a line. */
   readonly links?: string | undefined;

@@ -2,6 +2,8 @@
 // default configuration (section 3.27.10). Absent and passed results are skipped, suppressed ones are counted.
 import { type LintMessage, type RuleFacts, withoutAbsent } from '../document/file-findings.ts';
 import type { Diagnostic, Severity } from '../document/report-schema.ts';
+import { placeHalf } from '../document/fingerprint.ts';
+import { FINGERPRINT_VERSION } from '../document/report-format.ts';
 import * as sarif from './sarif-log.ts';
 import { type ForeignPath, pathsIn } from './sarif-path.ts';
 
@@ -14,57 +16,85 @@ export interface ForeignMessage extends LintMessage, Placed {
   readonly offset?: number | undefined;
   readonly length?: number | undefined;
 }
-export type ForeignRun = ReturnType<typeof readRun>;
+export type ForeignRun = Awaited<ReturnType<typeof readRun>>;
+
+const FAILED_RUN =
+  'the linter did not run to its end (executionSuccessful is false); if it only found something, as SpotBugs 4.4 ' +
+  'reports that, use --accept-failed-run';
 
 /** Arguments can make a message longer than the log. */
 const EXPANDED_UNITS_MAX = 10_000;
 
-export function importSarif(text: string, refuse: sarif.Refuse): ForeignRun[] {
-  return sarif.runsIn(text, refuse).map(readRun);
+export interface SarifReading {
+  readonly refuse: sarif.Refuse;
+  readonly pause: () => Promise<void>;
+  /** Some linters call a run unsuccessful because it found something. */
+  readonly acceptFailedRun: boolean;
 }
 
-function readRun(run: sarif.Run) {
+export async function importSarif(text: string, reading: SarifReading): Promise<ForeignRun[]> {
+  const runs: ForeignRun[] = [];
+  for (const run of await sarif.runsIn(text, reading.refuse, reading.pause)) runs.push(await readRun(run, reading));
+  return runs;
+}
+
+async function readRun(run: sarif.Run, { pause, acceptFailedRun }: SarifReading) {
   const { tool, artifacts = [], invocations = [], columnKind } = run;
   const { driver } = tool;
   const pathOf = pathsIn(run);
   const ruleOf = ruleFinder(tool);
   const levelOf = levelsOf(invocations, ruleOf);
   const rules = new Map<string, RuleFacts>();
-  const messageOf = (result: sarif.Result): ForeignMessage => {
-    const { rule: reference, message, locations = [], fixes, properties, taxa } = result;
+  const messagesOf = (result: sarif.Result): ForeignMessage[] => {
+    const { rule: reference, message, fixes, properties, taxa } = result;
     const id = reference?.id || result.ruleId;
     const { rule, component } = ruleOf({ ...reference, id, index: reference?.index ?? result.ruleIndex });
     const ruleId = result.ruleId || reference?.id || rule?.id || 'unknown';
     if (rule !== undefined && !rules.has(ruleId)) rules.set(ruleId, factsOf(rule));
-    const places = locations.map(({ physicalLocation: place = {} }) => place);
-    const { artifactLocation, region = {}, contextRegion } = places.find((one) => one.artifactLocation) ?? {};
-    const { startLine: line, startColumn: column, endLine = line, endColumn } = region;
     const suggestion = properties?.suggestion ?? fixes?.[0]?.description?.text;
-    return {
-      ...{ ruleId, line, column, endLine, endColumn, offset: region.charOffset, length: region.charLength },
-      severity: severityOf(levelOf(result, rule)),
-      message: messageText(message, rule?.messageStrings, component.globalMessageStrings),
-      messageId: message?.id,
-      path: pathOf(artifactLocation),
-      snippet: (region.snippet ?? contextRegion?.snippet)?.text,
+    const text = messageText(message, rule?.messageStrings, component.globalMessageStrings);
+    const common = {
+      ...{ ruleId, messageId: message?.id, severity: severityOf(levelOf(result, rule)) },
       suggestion: typeof suggestion === 'string' ? suggestion : undefined,
       standardIds: standardIdsOf(properties, taxa),
     };
+    const places = placesIn(result.locations);
+    const [own, ...others] = places;
+    const fingerprint = others.length === 0 ? ownFingerprintOf(result) : undefined;
+    if (own === undefined) {
+      const names = logicalNamesIn(result.locations);
+      if (names.length === 0) return [{ ...common, message: text, content: fingerprint?.content }];
+      return names.map((name) => ({ ...common, messageId: undefined, message: `${text} (${name})`.trim() }));
+    }
+    return places.map(({ artifactLocation, region = {}, contextRegion }) => {
+      const { startLine: line, startColumn: column, endLine = line, endColumn } = region;
+      return {
+        ...{ ...common, message: text, content: fingerprint?.content },
+        ...{ line, column, endLine, endColumn, offset: region.charOffset, length: region.charLength },
+        path: fingerprint?.isProject === true ? undefined : pathOf(artifactLocation),
+        snippet: (region.snippet ?? contextRegion?.snippet)?.text,
+      };
+    });
   };
   const results = (run.results ?? []).filter(isFailure);
   const shown = results.filter((result) => !isSuppressed(result));
+  const messages: ForeignMessage[] = [];
+  for (const result of shown) {
+    messages.push(...messagesOf(result));
+    await pause();
+  }
   return {
     tool: withoutAbsent({
       name: driver.name || 'unknown',
       version: driver.semanticVersion || driver.version || 'unknown',
       informationUri: driver.informationUri,
     }),
-    messages: shown.map(messageOf),
+    messages,
+    ...outcomeOf(run, pathOf, acceptFailedRun),
     /** The columns of the messages count code points in place of UTF-16 units. */
     countsCodePoints: columnKind === 'unicodeCodePoints',
     suppressed: results.length - shown.length,
     paths: artifacts.flatMap(({ location }) => pathOf(location) ?? []),
-    diagnostics: invocations.flatMap((one) => diagnosticsOf(one, pathOf, driver.globalMessageStrings)),
     rules,
   };
 }
@@ -101,16 +131,39 @@ function levelsOf(invocations: readonly sarif.Invocation[], ruleOf: RuleFinder) 
   };
 }
 
+function errorsIn({ toolExecutionNotifications = [], toolConfigurationNotifications = [] }: sarif.Invocation) {
+  return [...toolExecutionNotifications, ...toolConfigurationNotifications].filter(({ level }) => level === 'error');
+}
+
+function isFailed(invocation: sarif.Invocation): boolean {
+  return invocation.executionSuccessful === false && errorsIn(invocation).length === 0;
+}
+
+/** A run that does not say that it ran has no outcome: the absence of results is not a pass. */
+function outcomeOf(run: sarif.Run, pathOf: ReturnType<typeof pathsIn>, acceptFailedRun: boolean) {
+  const { tool, invocations = [] } = run;
+  const { name, globalMessageStrings: texts } = tool.driver;
+  const diagnostics: (Diagnostic & Placed)[] = invocations.flatMap((one) => diagnosticsOf(one, pathOf, texts));
+  const notes: string[] = [];
+  const failures = invocations.filter(isFailed).length;
+  if (failures > 0 && acceptFailedRun) notes.push(`the failed run of ${name} is accepted`);
+  else if (failures > 0) diagnostics.push({ kind: 'rule-error', message: FAILED_RUN });
+  if (run.results !== undefined) return { diagnostics, notes };
+  if (invocations.some(({ executionSuccessful }) => executionSuccessful === true))
+    notes.push(`the run of ${name} has no results; because its invocation was successful, it found nothing`);
+  else {
+    const message = `the run of ${name} has no results, and no invocation says that it was successful`;
+    diagnostics.push({ kind: 'rule-error', message });
+  }
+  return { diagnostics, notes };
+}
+
 function diagnosticsOf(
-  { toolExecutionNotifications = [], toolConfigurationNotifications = [], executionSuccessful }: sarif.Invocation,
+  invocation: sarif.Invocation,
   pathOf: ReturnType<typeof pathsIn>,
   texts: sarif.Component['globalMessageStrings'],
 ): (Diagnostic & Placed)[] {
-  const all = [...toolExecutionNotifications, ...toolConfigurationNotifications];
-  const failures = all.filter(({ level }) => level === 'error');
-  if (failures.length === 0 && executionSuccessful === false)
-    return [{ kind: 'rule-error', message: 'the linter did not run to its end' }];
-  return failures.map(({ message, descriptor, associatedRule, locations }) => ({
+  return errorsIn(invocation).map(({ message, descriptor, associatedRule, locations }) => ({
     kind: descriptor?.id === 'parse-error' ? 'parse-error' : 'rule-error',
     message: messageText(message, texts) || 'no message',
     ...(associatedRule?.id === undefined ? {} : { ruleId: associatedRule.id }),
@@ -139,6 +192,25 @@ function severityOf(level: string): Severity {
   return level === 'note' || level === 'none' ? 'info' : level === 'error' ? 'error' : 'warning';
 }
 
+/** Each place is a finding, because a baseline must notice a new place of an old result. */
+function placesIn(locations: sarif.Locations = []) {
+  const places = locations.flatMap(({ physicalLocation: place }) => (place?.artifactLocation ? place : []));
+  const keyOf = ({ artifactLocation, region }: (typeof places)[number]) => JSON.stringify([artifactLocation, region]);
+  return [...new Map(places.toReversed().map((place) => [keyOf(place), place])).values()].reverse();
+}
+
+function logicalNamesIn(locations: sarif.Locations = []): string[] {
+  const names = locations.flatMap(({ logicalLocations: [first] = [] }) => first?.fullyQualifiedName ?? first?.name);
+  return [...new Set(names.filter((name) => name !== undefined))];
+}
+
+/** A log that toollint wrote has the fingerprints of its report, which may have been computed with the source. */
+function ownFingerprintOf({ partialFingerprints }: sarif.Result) {
+  const text = String(partialFingerprints?.[FINGERPRINT_VERSION]);
+  const [, content, place] = /^([0-9a-f]{32})([0-9a-f]{32}):\d+$/u.exec(text) ?? [];
+  return content === undefined ? undefined : { content, isProject: place === placeHalf('project', '') };
+}
+
 function isFailure({ kind, baselineState }: sarif.Result): boolean {
   return kind !== 'pass' && kind !== 'notApplicable' && baselineState !== 'absent';
 }
@@ -148,13 +220,14 @@ function isSuppressed({ suppressions = [] }: sarif.Result): boolean {
   return suppressions.length > 0 && suppressions.every(({ status = 'accepted' }) => status === 'accepted');
 }
 
-/** Returns the text of the message, or the text that its id has in one of the tables (section 3.11.7). */
+/** Without a text of the message or of its id (section 3.11.7), the id and the arguments are the message. */
 function messageText(
   { id, text, markdown, arguments: values = [] }: sarif.Message = {},
   ...tables: (Readonly<Record<string, sarif.Message>> | undefined)[]
 ): string {
   const known = id === undefined ? [] : tables.map((table = {}) => (Object.hasOwn(table, id) ? table[id]?.text : ''));
-  const pattern = text ?? known.find(Boolean) ?? markdown ?? '';
+  const pattern = text ?? known.find(Boolean) ?? markdown;
+  if (pattern === undefined) return [id, ...values].filter(Boolean).join(' ');
   return values.length === 0 ? pattern : expanded(pattern, values);
 }
 

@@ -3,14 +3,14 @@
 import { resolve } from 'node:path';
 import { buildReport, ownTool, UNKNOWN_SCOPE } from '../document/build-report.ts';
 import { type DocumentSource, realFolder, textIn } from '../document/document-source.ts';
-import { messageOf, ReportFailure } from '../document/failure.ts';
+import { messageOf, pausesFor, ReportFailure } from '../document/failure.ts';
 import { LINE_END, sourceLines } from '../document/fingerprint.ts';
 import { compareFindings, descriptions, fileFindings, type LintMessage } from '../document/file-findings.ts';
 import { distinct, distinctFindings } from '../document/merge-reports.ts';
 import { pathPrefix, sortedUnique } from '../document/report-path.ts';
-import type { Diagnostic, Finding } from '../document/report-schema.ts';
+import type { Diagnostic, Finding, Report } from '../document/report-schema.ts';
 import { trackedText } from '../document/source-file.ts';
-import { type ForeignMessage, type ForeignRun, importSarif } from './import-sarif.ts';
+import { type ForeignMessage, type ForeignRun, importSarif, type SarifReading } from './import-sarif.ts';
 import { type ForeignPath, placerFor } from './sarif-path.ts';
 
 export interface ImportOptions {
@@ -18,11 +18,15 @@ export interface ImportOptions {
   readonly timestamp?: string | undefined;
   readonly pathPrefix?: string;
   readonly tool?: string | undefined;
+  readonly acceptFailedRun?: boolean | undefined;
+  readonly signal?: AbortSignal | undefined;
 }
 
-export function importReports(sources: readonly DocumentSource[], options: ImportOptions) {
-  const { root, tool: wanted, timestamp = new Date().toISOString() } = options;
-  const all = sources.map(runsIn);
+export async function importReports(sources: readonly DocumentSource[], options: ImportOptions) {
+  const { root, tool: wanted, timestamp = new Date().toISOString(), acceptFailedRun = false } = options;
+  const pause = pausesFor(options.signal);
+  const all: ForeignRun[][] = [];
+  for (const source of sources) all.push(await runsIn(source, { pause, acceptFailedRun }));
   const logs = all.map((runs) => runs.filter(({ tool }) => wanted === undefined || tool.name === wanted));
   const runs = logs.flat();
   if (wanted !== undefined && runs.length === 0) {
@@ -45,15 +49,23 @@ export function importReports(sources: readonly DocumentSource[], options: Impor
     path === undefined || placeOf(path) !== undefined
       ? message
       : { ...message, message: `${message.message} (${path.whole})`.trim(), messageId: undefined };
-  const findingsOf = (run: ForeignRun): Finding[] =>
-    [...Map.groupBy(run.messages, ({ path }) => fileOf(path))].flatMap(([file, group]) => {
-      const text = file === undefined ? '' : textOf(file);
-      const own = file === undefined ? group.map(aboutProject) : positioned(group, text, run.countsCodePoints);
-      const path = file === undefined ? undefined : prefix.of(file);
-      return fileFindings({ path, text, roots: [real], messages: own, factsOf: (id) => run.rules.get(id) ?? {} });
-    });
+  const findingsOf = (run: ForeignRun, file: string | undefined, group: readonly ForeignMessage[]): Finding[] => {
+    const text = file === undefined ? '' : textOf(file);
+    const own = file === undefined ? group.map(aboutProject) : positioned(group, text, run.countsCodePoints);
+    const path = file === undefined ? undefined : prefix.of(file);
+    return fileFindings({ path, text, roots: [real], messages: own, factsOf: (id) => run.rules.get(id) ?? {} });
+  };
   // A log that repeats another one, as logs of shards do, adds nothing.
-  const lists = logs.map((log) => log.flatMap(findingsOf));
+  const lists: Finding[][] = [];
+  for (const log of logs) {
+    const list: Finding[] = [];
+    for (const run of log)
+      for (const [file, group] of Map.groupBy(run.messages, ({ path }) => fileOf(path))) {
+        for (const finding of findingsOf(run, file, group)) list.push(finding);
+        await pause();
+      }
+    lists.push(list);
+  }
   const findings = (lists.length === 1 ? (lists[0] ?? []) : distinctFindings(lists)).sort(compareFindings);
   const diagnostics = runs.flatMap((run) =>
     run.diagnostics.map(({ path, ...diagnostic }): Diagnostic => {
@@ -62,17 +74,10 @@ export function importReports(sources: readonly DocumentSource[], options: Impor
       return path === undefined ? diagnostic : { ...diagnostic, message: `${diagnostic.message} (${path.whole})` };
     }),
   );
-  const [linter, ...others] = distinct(runs.map(({ tool }) => tool));
-  const texts = runs.map((run) => descriptions(findings, (ruleId) => run.rules.get(ruleId) ?? {}));
-  const rules = Object.assign({}, ...texts) as Record<string, string>;
   const seen = new Set([...runs.flatMap(({ paths }) => paths), ...places].map(fileOf));
   seen.delete(undefined);
   const report = buildReport({
-    // Runs of one tool keep its name. Others become a report of toollint that lists their tools, as in a merge.
-    tool:
-      linter === undefined || others.length > 0
-        ? ownTool({ linters: linter === undefined ? [] : [linter, ...others], rules })
-        : Object.assign({ name: linter.name, version: linter.version }, { linter, rules }),
+    tool: toolOf(runs, findings),
     scan: { ...UNKNOWN_SCOPE, timestamp, durationMs: 0, profile: null },
     findings,
     diagnostics: distinct(diagnostics),
@@ -84,13 +89,24 @@ export function importReports(sources: readonly DocumentSource[], options: Impor
   const what = outside === 1 ? '1 result is' : `${outside} results are`;
   const note = `${what} outside the root (--root) and listed for the project, with the path in the message`;
   if (outside > 0) notes.unshift(note);
-  return { report, notes };
+  return { report, notes: [...runs.flatMap((run) => run.notes), ...notes] };
 }
 
-function runsIn(source: DocumentSource): ForeignRun[] {
-  return importSarif(textIn(source), (fault) => {
+/** Runs of one tool keep its name. Others become a report of toollint that lists their tools, as in a merge. */
+function toolOf(runs: readonly ForeignRun[], findings: readonly Finding[]): Report['tool'] {
+  const linters = distinct(runs.map(({ tool }) => tool));
+  const texts = runs.map((run) => descriptions(findings, (ruleId) => run.rules.get(ruleId) ?? {}));
+  const rules = Object.assign({}, ...texts) as Record<string, string>;
+  const [linter, ...others] = linters;
+  if (linter === undefined || others.length > 0) return ownTool({ linters, rules });
+  return Object.assign({ name: linter.name, version: linter.version }, { linter, rules });
+}
+
+async function runsIn(source: DocumentSource, reading: Omit<SarifReading, 'refuse'>): Promise<ForeignRun[]> {
+  const refuse = (fault: string): never => {
     throw new ReportFailure('input', `${source.name} cannot be imported from sarif: ${fault}`);
-  });
+  };
+  return importSarif(textIn(source), { ...reading, refuse });
 }
 
 /** Counts columns in UTF-16 units, and finds the lines of regions that have only an offset. */

@@ -15,7 +15,8 @@ export const withoutC1 = (text: string): string =>
     (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
   );
 
-// GitHub's runner obeys lines that start with '::', and '##[' anywhere. Azure's runner obeys '##vso['.
+// GitHub's runner obeys lines that start with '::', and '##[' anywhere. Azure's runner obeys '##vso['. The JSON and XML
+// formats escape the second kind themselves, and have no line that starts with '::'.
 const COMMANDS = /(?<=^\s*:)(?=:)|(?<=##)(?=\[|vso\[)/gimu;
 
 /** Removes terminal sequences and invisible controls, and breaks up commands for CI runners. */

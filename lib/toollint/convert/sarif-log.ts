@@ -3,6 +3,7 @@
 import { type Static, type TProperties, type TSchema, Type } from '@sinclair/typebox';
 import { TypeCompiler } from '@sinclair/typebox/compiler';
 import { messageOf } from '../document/failure.ts';
+import { FINGERPRINT_VERSION } from '../document/report-format.ts';
 import { schemaFaults } from '../document/read-report.ts';
 
 export type Refuse = (fault: string) => never;
@@ -10,6 +11,9 @@ export type Refuse = (fault: string) => never;
 const text = Type.String();
 const number = Type.Number();
 const any = Type.Unknown();
+const oneOf = <const T extends string>(...values: readonly T[]) =>
+  Type.Union(values.map((value) => Type.Literal(value)));
+const level = oneOf('none', 'note', 'warning', 'error');
 const list = <T extends TSchema>(items: T) => Type.Array(items);
 const partial = <T extends TProperties>(properties: T) => Type.Partial(Type.Object(properties));
 
@@ -19,10 +23,11 @@ const artifactLocation = partial({ uri: text, uriBaseId: text, index: number });
 const ends = { startLine: number, startColumn: number, endLine: number, endColumn: number };
 const region = partial({ ...ends, charOffset: number, charLength: number, snippet: message });
 const physicalLocation = partial({ artifactLocation, region, contextRegion: region });
-const locations = list(partial({ physicalLocation }));
+const logicalLocations = list(partial({ name: text, fullyQualifiedName: text }));
+const locations = list(partial({ physicalLocation, logicalLocations }));
 const toolComponent = partial({ name: text, guid: text, index: number });
 const ruleReference = partial({ id: text, guid: text, index: number, toolComponent });
-const configuration = partial({ level: text });
+const configuration = partial({ level });
 const rule = partial({
   ...{ id: text, guid: text, helpUri: text, messageStrings: messages, defaultConfiguration: configuration },
   ...{ fullDescription: message, shortDescription: message, properties: partial({ tags: any, cwe: any }) },
@@ -33,18 +38,21 @@ const component = partial({
   ...{ rules: list(rule), globalMessageStrings: messages },
 });
 const result = partial({
-  ...{ ruleId: text, ruleIndex: number, rule: ruleReference, kind: text, level: text, message, locations },
-  ...{ baselineState: text, suppressions: list(partial({ status: text })) },
+  ...{ ruleId: text, ruleIndex: number, rule: ruleReference, level, message, locations },
+  kind: oneOf('notApplicable', 'pass', 'fail', 'review', 'open', 'informational'),
+  baselineState: oneOf('new', 'unchanged', 'updated', 'absent'),
+  suppressions: list(partial({ status: oneOf('accepted', 'underReview', 'rejected') })),
+  partialFingerprints: partial({ [FINGERPRINT_VERSION]: any }),
   provenance: partial({ invocationIndex: number }),
   fixes: list(partial({ description: message })),
   taxa: list(ruleReference),
   properties: partial({ suggestion: any, tags: any, cwe: any }),
 });
 const notifications = list(
-  partial({ level: text, message, locations, descriptor: ruleReference, associatedRule: ruleReference }),
+  partial({ level, message, locations, descriptor: ruleReference, associatedRule: ruleReference }),
 );
 const invocation = partial({
-  executionSuccessful: any,
+  executionSuccessful: Type.Boolean(),
   toolExecutionNotifications: notifications,
   toolConfigurationNotifications: notifications,
   workingDirectory: artifactLocation,
@@ -60,7 +68,8 @@ const driver = Type.Intersect([component, Type.Object({ name: text })]);
 const run = Type.Object({
   tool: Type.Object({ driver, extensions: Type.Optional(list(component)) }),
   ...partial({
-    ...{ results: list(result), artifacts: list(partial({ location: artifactLocation })), columnKind: text },
+    ...{ results: list(result), artifacts: list(partial({ location: artifactLocation })) },
+    columnKind: oneOf('utf16CodeUnits', 'unicodeCodePoints'),
     ...{ invocations: list(invocation), originalUriBaseIds: Type.Record(text, artifactLocation) },
     externalPropertyFileReferences: elsewhere,
   }).properties,
@@ -79,21 +88,33 @@ export type Invocation = Static<typeof invocation>;
 export type Component = Static<typeof component>;
 export type Properties = NonNullable<Rule['properties']>;
 export type RuleReference = Static<typeof ruleReference>;
+export type Locations = NonNullable<Result['locations']>;
 export type ArtifactLocation = Static<typeof artifactLocation>;
 
 const isLog = TypeCompiler.Compile(log);
 
-/** `null` is the same as an absent member, because many tools write it; `runs` may be null by SARIF's own schema. */
-export function runsIn(content: string, refuse: Refuse): Run[] {
+export async function runsIn(content: string, refuse: Refuse, pause: () => Promise<void>): Promise<Run[]> {
   let value: unknown;
   try {
-    value = JSON.parse(content, function (this: unknown, name: string, member: unknown) {
-      return member !== null || Array.isArray(this) ? member : name === 'runs' ? [] : undefined;
-    });
+    value = JSON.parse(content);
   } catch (cause) {
     return refuse(`not JSON: ${messageOf(cause)}`);
   }
+  await removeNulls(value, pause);
   const [fault] = isLog.Check(value) ? [] : schemaFaults(log, value);
   if (fault !== undefined) return refuse(`${fault.pointer === '' ? '' : `${fault.pointer}: `}${fault.message}`);
   return (value as Static<typeof log>).runs;
+}
+
+/** `null` is the same as an absent member, because many tools write it; `runs` may be null by SARIF's own schema. */
+async function removeNulls(value: unknown, pause: () => Promise<void>): Promise<void> {
+  const open = [value];
+  for (let owner = open.pop(); owner !== undefined; owner = open.pop()) {
+    if (typeof owner !== 'object' || owner === null) continue;
+    await pause();
+    for (const [name, member] of Object.entries(owner) as [string, unknown][])
+      if (typeof member === 'object' && member !== null) open.push(member);
+      else if (member === null && name === 'runs') Object.assign(owner, { runs: [] });
+      else if (member === null && !Array.isArray(owner)) Reflect.deleteProperty(owner, name);
+  }
 }

@@ -20,16 +20,16 @@ export function* htmlText(report: Report, options: ConvertOptions): Generator<st
   const rows = statedFindings(report, options);
   const [head = '', tail = ''] = frame.split('{{files}}');
   const count = counted(rows.length, 'finding');
-  const values = new Map(Object.entries({ policy: policyOf(frame), ...headOf(report), count }));
+  const values = new Map(Object.entries({ policy: policyOf(frame), ...headOf(report, rows), count }));
   yield head.replace(/\{\{(\w+)\}\}/gu, (_, name: string) => values.get(name) ?? '');
   yield* filesOf(rows, options.links);
   yield tail;
 }
 
-function headOf(report: Report) {
+function headOf(report: Report, rows: readonly Stated[]) {
   const title = escaped(`${report.tool.name} ${report.scan.target?.path ?? ''}`.trim());
   const diagnostics = report.execution.status === 'complete' ? '' : diagnosticsOf(report);
-  return { title, facts: diagnostics + verdictOf(report) + factsOf(report) };
+  return { title, facts: diagnostics + verdictOf(report, rows) + factsOf(report) };
 }
 
 function policyOf(frame: string): string {
@@ -56,10 +56,16 @@ function diagnosticsOf({ execution: { status, diagnostics } }: Report): string {
 }
 
 /** The verdict and the counts are one card, so that a report without findings differs at first sight. */
-function verdictOf({ gate, summary, selection: { baseline, quiet }, execution }: Report): string {
+function verdictOf({ gate, summary, selection, execution, scan }: Report, rows: readonly Stated[]): string {
+  const { baseline, quiet } = selection;
   const { totalIssues, bySeverity } = summary;
   const judged = gate.status !== 'not-evaluated';
   const isGood = judged ? gate.status === 'passed' : totalIssues === 0 && execution.status === 'complete';
+  // Without a gate, the exit code of a scan or a comparison depends on the errors; an import alone does not fail.
+  const isError = ({ finding, state = 'new' }: Stated) => finding.severity === 'error' && state === 'new';
+  const canFail = scan.scopeKnown || baseline !== undefined;
+  const isBad = judged ? gate.status === 'failed' : canFail && rows.some(isError);
+  const edge = isGood ? 'good' : isBad || execution.status !== 'complete' ? 'bad' : 'warn';
   const found = totalIssues === 0 ? 'No findings' : `${grouped(totalIssues)} finding${totalIssues === 1 ? '' : 's'}`;
   const lines = [
     gate.message,
@@ -72,7 +78,7 @@ function verdictOf({ gate, summary, selection: { baseline, quiet }, execution }:
     return `<li${bySeverity[one] === 0 ? ' class="muted"' : ''}>${number} ${one}</li>`;
   });
   return (
-    `<section class="card ${gate.status === 'warning' ? 'warn' : isGood ? 'good' : 'bad'}"><h1>Code analysis</h1>` +
+    `<section class="card ${edge}"><h1>Code analysis</h1>` +
     `<p class="verdict ${judged ? gate.status : isGood ? 'passed' : 'found'}">` +
     `${judged ? `Gate ${escaped(gate.name ?? '')}: ${gate.status}` : found}</p><ul class="legend">${legend.join('')}` +
     `</ul>${lines.map((line) => `<p>${escaped(line)}</p>`).join('')}</section>\n`

@@ -56,5 +56,6 @@ function caseOf({ ruleId, severity, message, location, occurrence }: Finding, su
 function xml(text: string): string {
   // eslint-disable-next-line no-control-regex -- the characters that XML 1.0 does not allow
   const allowed = text.toWellFormed().replace(/[\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff]/gu, '\ufffd');
-  return markupText(allowed).replace(/[\n\r\t]/gu, (blank) => `&#${blank.charCodeAt(0)};`);
+  const escape = (character: string) => `&#${character.charCodeAt(0)};`;
+  return markupText(allowed).replace(/[\n\r\t]|(?<=#)#(?=\[|vso\[)/giu, escape);
 }

@@ -1,10 +1,9 @@
 // Writes SARIF 2.1.0 (OASIS) with one run. It omits primaryLocationLineHash, which GitHub's uploader computes.
 import type { Location, Notification, ReportingDescriptor, Result, Run } from 'sarif';
 import { endOf, flaggedTextOf, type Linter, lintersOf, ruleTextsOf } from '../document/extension.ts';
-import { isLiteralGlob } from '../document/file-pattern.ts';
 import { FINGERPRINT_VERSION, TOOL_NAME, TOOL_URI } from '../document/report-format.ts';
 import type { Diagnostic, Finding, Report } from '../document/report-schema.ts';
-import { listText } from '../document/output-file.ts';
+import { jsonText, listText } from '../document/output-file.ts';
 import { linkOf, pathUri } from './plain-text.ts';
 import { bySeverity, type ConvertOptions, ownDiagnostics, type Stated, statedFindings } from './converter.ts';
 
@@ -21,17 +20,21 @@ export function* sarifText(report: Report, options: ConvertOptions): Generator<s
   const firsts = Map.groupBy(stated, ({ finding }) => finding.ruleId);
   const indexes = new Map([...firsts.keys()].map((ruleId, index) => [ruleId, index]));
   const rules = [...firsts].map(([ruleId, [first, ...others]]) => {
-    const ids = [first as Stated, ...others].flatMap(({ finding }) => finding.standardIds);
+    // A weakness of one result is not one of its rule.
+    const ids = others.reduce(
+      (common, { finding }) => common.filter((id) => finding.standardIds.includes(id)),
+      (first as Stated).finding.standardIds,
+    );
     return descriptorOf({ ...(first as Stated).finding, standardIds: ids }, texts.get(ruleId));
   });
-  const projectPath = projectPathOf(report, options);
+  const projectPath = options.projectFile ?? report.scan.target?.path ?? '.';
   yield '{"$schema":"https://json.schemastore.org/sarif-2.1.0.json","version":"2.1.0",';
   yield '"runs":[{"columnKind":"utf16CodeUnits","results":';
   const results = function* () {
     for (const one of stated) yield resultOf(one, indexes.get(one.finding.ruleId) as number, projectPath);
   };
   yield* listText(results());
-  yield `,${JSON.stringify(runRest(report, rules)).slice(1)}]}\n`;
+  yield `,${jsonText(runRest(report, rules)).slice(1)}]}\n`;
 }
 
 /** Fixed findings are not counted. */
@@ -66,8 +69,9 @@ function pascalCase(id: string): string {
 }
 
 function resultOf({ finding, state }: Stated, ruleIndex: number, projectPath: string): Result {
-  const { ruleId, severity, message, fingerprint, occurrence, suggestion, category } = finding;
-  const hasProperties = suggestion !== undefined || category !== undefined;
+  const { ruleId, severity, message, fingerprint, occurrence, suggestion, category, standardIds } = finding;
+  const tags = standardIds.length === 0 ? undefined : standardIds.slice(0, TAGS_MAX);
+  const hasProperties = (suggestion ?? category ?? tags) !== undefined;
   return {
     ruleId,
     ruleIndex,
@@ -75,20 +79,14 @@ function resultOf({ finding, state }: Stated, ruleIndex: number, projectPath: st
     message: { text: message.toWellFormed() },
     partialFingerprints: { [FINGERPRINT_VERSION]: `${fingerprint}:${occurrence}` },
     baselineState: state === 'fixed' ? 'absent' : state,
-    properties: hasProperties ? { suggestion: suggestion?.toWellFormed(), category } : undefined,
+    properties: hasProperties ? { suggestion: suggestion?.toWellFormed(), category, tags } : undefined,
     locations: [locationOf(finding, projectPath)],
   };
 }
 
 const artifactOf = (path: string) => ({ uri: pathUri(path), uriBaseId: '%SRCROOT%' });
 
-/** The place of findings about the project, because GitHub rejects a whole log if one result has no location. */
-function projectPathOf({ scan, findings }: Report, { projectFile }: ConvertOptions): string {
-  const first = scan.include.find(isLiteralGlob);
-  const inFile = findings.find(({ location }) => location.path !== undefined && location.path !== '.');
-  return projectFile ?? first?.replace(/\\(.)/gu, '$1') ?? inFile?.location.path ?? 'package.json';
-}
-
+/** A finding about the project has a place, too, because GitHub rejects a whole log if one result has none. */
 function locationOf(finding: Finding, projectPath: string): Location {
   const { scope, path, line, column } = finding.location;
   const artifactLocation = artifactOf((scope === 'file' ? path : undefined) ?? projectPath);

@@ -1,6 +1,7 @@
 // Reads the members of a report that the specification does not define. Other tools may write anything under these
 // names, so a member with an unexpected form is ignored.
 import { isObject } from './strict-json.ts';
+import { lineAnchor } from './fingerprint.ts';
 import type { Finding, ReportHeader } from './report-schema.ts';
 
 export interface Linter {
@@ -8,6 +9,8 @@ export interface Linter {
   readonly version: string;
   readonly informationUri?: string;
 }
+
+const BLANK_LINE = lineAnchor('');
 
 type WithTool = Pick<ReportHeader, 'tool'>;
 
@@ -57,6 +60,12 @@ export function anchorIn(finding: Finding) {
   const { anchor: whole } = finding as { anchor?: unknown };
   if (typeof whole !== 'string' || !/^[0-9a-f]{16}$/u.test(whole)) return undefined;
   return { whole, line: whole.slice(0, 8), flagged: whole.slice(8) };
+}
+
+/** False if the line of source text is blank or unknown. */
+export function hasLineText(finding: Finding): boolean {
+  const anchor = anchorIn(finding);
+  return anchor !== undefined && anchor.line !== BLANK_LINE;
 }
 
 export function isOrdinal(value: unknown): value is number {

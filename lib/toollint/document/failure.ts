@@ -1,4 +1,7 @@
 // The errors that the library throws deliberately.
+import { setImmediate } from 'node:timers/promises';
+
+const PAUSE_INTERVAL_MS = 50;
 
 /** With any of these codes, the program exits with 2 and writes no document. */
 export type FailureCode = 'usage' | 'config' | 'io' | 'input' | 'baseline' | 'gate';
@@ -20,6 +23,17 @@ export class Interrupted extends Error {}
 
 export function throwIfInterrupted(signal: AbortSignal | undefined): void {
   if (signal?.aborted === true) throw new Interrupted();
+}
+
+/** Returns a function that lets signals be handled, at most every 50 ms, and throws if one has arrived. */
+export function pausesFor(signal: AbortSignal | undefined): () => Promise<void> {
+  let lastMs = performance.now();
+  return async () => {
+    if (performance.now() - lastMs < PAUSE_INTERVAL_MS) return;
+    await setImmediate();
+    throwIfInterrupted(signal);
+    lastMs = performance.now();
+  };
 }
 
 export function errnoOf(error: unknown): string | undefined {

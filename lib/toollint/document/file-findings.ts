@@ -16,6 +16,8 @@ export interface LintMessage extends FlaggedRange {
   readonly severity: Severity;
   readonly message: string;
   readonly messageId?: string | undefined;
+  /** The first half of the fingerprint, if it is already known. */
+  readonly content?: string | undefined;
   readonly fatal?: boolean;
   readonly suggestion?: string | undefined;
   readonly snippet?: string | undefined;
@@ -73,7 +75,7 @@ export function fileFindings({ messages, path, text, roots, factsOf }: FileFindi
       ruleId,
       severity: message.severity,
       message: shown,
-      fingerprint: contentHalf({ scope, ruleId, discriminator, ...texts }) + place,
+      fingerprint: (message.content ?? contentHalf({ scope, ruleId, discriminator, ...texts })) + place,
       fingerprintVersion: FINGERPRINT_VERSION,
       occurrence: 1,
       location,

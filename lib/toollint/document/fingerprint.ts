@@ -1,5 +1,5 @@
 // The fingerprint toolLint/v1, which still identifies a finding after its file has changed. The recipe, which never
-// changes, is in openapi/rules.md. Equal lines have the same fingerprint and are numbered by `occurrence`.
+// changes, is in lib/toollint/README.md. Equal lines have the same fingerprint and are numbered by `occurrence`.
 import { hash } from 'node:crypto';
 import { oneLine } from './failure.ts';
 import { FINGERPRINT_VERSION } from './report-format.ts';

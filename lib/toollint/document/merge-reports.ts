@@ -77,7 +77,8 @@ export function distinct<T extends object>(values: readonly T[]): T[] {
 /** If several lists contain equal findings, the list with the most of them decides how many are kept. */
 export function distinctFindings(lists: readonly (readonly Finding[])[]): Finding[] {
   const most = new Map<string, Finding[]>();
-  const keyOf = ({ fingerprint, location: { line, column } }: Finding) => JSON.stringify([fingerprint, line, column]);
+  const keyOf = ({ fingerprint, message, location: { line, column } }: Finding) =>
+    JSON.stringify([fingerprint, message, line, column]);
   for (const findings of lists)
     for (const [key, own] of Map.groupBy(findings, keyOf))
       if (own.length > (most.get(key)?.length ?? 0)) most.set(key, own);

@@ -71,9 +71,13 @@ export type TextSink = (text: string) => Promise<void>;
 
 const PIECE_UNITS = 1 << 16;
 
+/** Escapes '##[' and '##vso[', which CI runners take for commands anywhere in a job's output. */
+export const jsonText = (value: unknown, indent = 0): string =>
+  JSON.stringify(value, null, indent).replaceAll(/##(?=\[|vso\[)/giu, '#\\u0023');
+
 /** One finding per line, in pieces, because a document may be longer than the longest string. */
 export function* reportText({ findings, ...header }: Report): Generator<string> {
-  const members = Object.entries(header).map(([name, value]) => `${JSON.stringify(name)}: ${JSON.stringify(value)},\n`);
+  const members = Object.entries(header).map(([name, value]) => `${jsonText(name)}: ${jsonText(value)},\n`);
   yield `{\n${members.join('')}"findings": `;
   yield* listText(findings);
   yield '\n}\n';
@@ -82,7 +86,7 @@ export function* reportText({ findings, ...header }: Report): Generator<string> 
 export function* listText(elements: Iterable<unknown>): Generator<string> {
   let separator = '[\n';
   for (const element of elements) {
-    yield separator + JSON.stringify(element);
+    yield separator + jsonText(element);
     separator = ',\n';
   }
   yield separator === '[\n' ? '[]' : '\n]';

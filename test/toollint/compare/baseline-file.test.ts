@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
-import { rm, writeFile } from 'node:fs/promises';
+import { appendFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { type BaselineEntry, baselineText, readBaselineFile } from '../../../lib/toollint/compare/baseline.ts';
-import { changesSince, hunkAt, lineNow, type SourceChanges } from '../../../lib/toollint/compare/source-changes.ts';
+import { changesSince, type SourceChanges, UNKNOWN } from '../../../lib/toollint/compare/source-changes.ts';
 import { placeHalf } from '../../../lib/toollint/document/fingerprint.ts';
 import { memorySource } from '../../../lib/toollint/document/document-source.ts';
 import { git, repository } from '../support/verbs.ts';
@@ -91,12 +91,8 @@ describe('the text of a baseline file', () => {
 });
 
 describe('the changes since a commit', () => {
-  const now = (changes: SourceChanges, path: string, line: number) => {
-    const at = lineNow(changes.hunksIn(path), line);
-    return typeof at === 'number' ? at : undefined;
-  };
-  const touched = (changes: SourceChanges, path: string, line: number) =>
-    hunkAt(changes.hunksIn(path), line) !== undefined;
+  const rangesIn = (changes: SourceChanges, path: string) =>
+    changes.hunksIn(path).map((hunk) => [hunk.oldStart, hunk.oldEnd, hunk.newStart, hunk.newEnd, ...hunk.removed]);
 
   it('list moved, changed and deleted lines', async (t) => {
     const lines = (...numbers: number[]) => numbers.map((number) => `line ${number}\n`).join('');
@@ -110,25 +106,23 @@ describe('the changes since a commit', () => {
     await writeFile(join(cwd, 'plus.js'), '++ b/a.js\n@@ -1 +1 @@\nx\n');
     await rm(join(cwd, 'gone.js'));
     git(cwd, 'mv', 'old name.js', 'new name.js');
+    await appendFile(join(cwd, 'new name.js'), 'more\n');
     const changes = changesSince('HEAD', cwd);
-    assert.deepEqual(
-      [1, 2, 3, 4, 5, 6].map((line) => now(changes, 'a.js', line)),
-      [2, 3, undefined, 5, undefined, 6],
-    );
-    assert.deepEqual(
-      [1, 2, 3, 4, 5, 6].map((line) => touched(changes, 'a.js', line)),
-      [true, false, false, true, false, false],
-    );
+    const changed = [
+      [1, 1, 1, 2],
+      [3, 4, 4, 5, 'line 3'],
+      [5, 6, 6, 6, 'line 5'],
+    ];
+    assert.deepEqual(rangesIn(changes, 'a.js'), changed);
     assert.deepEqual([[...changes.renames], [...changes.deleted]], [[['old name.js', 'new name.js']], ['gone.js']]);
-    assert.deepEqual(
-      [now(changes, 'plus.js', 1), now(changes, 'new name.js', 3), touched(changes, 'x', 1)],
-      [3, 3, true],
-    );
+    assert.deepEqual(rangesIn(changes, 'plus.js'), [[1, 1, 1, 3]]);
+    assert.deepEqual(rangesIn(changes, 'new name.js'), [[5, 5, 5, 6]]);
+    assert.deepEqual(changes.hunksIn('x'), [UNKNOWN]);
     assert.throws(() => changesSince('nowhere', cwd), /git diff: /u);
   });
 
-  it("do not depend on git's configuration", async (t) => {
-    const cwd = await repository(t, { '\u00e4.js': 'one\ntwo\n', '.gitattributes': '*.js diff=odd\n' });
+  it("do not depend on git's configuration or on a hook's environment", async (t) => {
+    const cwd = await repository(t, { 'part/\u00e4.js': 'one\ntwo\n', '.gitattributes': '*.js diff=odd\n' });
     for (const [key, value] of [
       ['color.ui', 'always'],
       ['core.quotePath', 'true'],
@@ -139,23 +133,15 @@ describe('the changes since a commit', () => {
       ['diff.interHunkContext', '9'],
     ] as const)
       git(cwd, 'config', key, value);
-    await writeFile(join(cwd, '\u00e4.js'), 'new\none\ntwo\nlast\n');
-    const changes = changesSince('HEAD', cwd);
-    assert.equal(now(changes, '\u00e4.js', 1), 2);
-    assert.equal(now(changes, '\u00e4.js', 2), 3);
-    const isTouched = [1, 2, 3, 4].map((line) => touched(changes, '\u00e4.js', line));
-    assert.deepEqual(isTouched, [true, false, false, true]);
-  });
-
-  it("do not depend on the environment of a linked working tree's hook", async (t) => {
-    const cwd = await repository(t, { 'part/a.js': 'one\ntwo\nthree\n' });
-    const variables = { GIT_DIR: join(cwd, '.git'), GIT_DIFF_OPTS: '--unified=2' };
-    await writeFile(join(cwd, 'part/a.js'), 'one\ntwo\nnew\n');
+    await writeFile(join(cwd, 'part/\u00e4.js'), 'new\none\ntwo\nlast\n');
+    const added = [
+      [1, 1, 1, 2],
+      [3, 3, 4, 5],
+    ];
+    assert.deepEqual(rangesIn(changesSince('HEAD', cwd), 'part/\u00e4.js'), added);
     const before = { ...process.env };
     t.after(() => void (process.env = before));
-    Object.assign(process.env, variables);
-    const changes = changesSince('HEAD', join(cwd, 'part'));
-    const isTouched = [1, 2, 3].map((line) => touched(changes, 'a.js', line));
-    assert.deepEqual(isTouched, [false, false, true]);
+    Object.assign(process.env, { GIT_DIR: join(cwd, '.git'), GIT_DIFF_OPTS: '--unified=2' });
+    assert.deepEqual(rangesIn(changesSince('HEAD', join(cwd, 'part')), '\u00e4.js'), added);
   });
 });

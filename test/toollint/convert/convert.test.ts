@@ -13,6 +13,7 @@ import {
   type ConvertOptions,
   type Finding,
   type Format,
+  FORMATS,
   type Report,
 } from '../../../lib/toollint/toollint.ts';
 import { incompleteReport, noFilesReport, projectFinding, sampleFinding, sampleReport } from '../support/samples.ts';
@@ -101,8 +102,8 @@ describe('SARIF', () => {
     const { results, columnKind, rules } = await run(sampleReport([odd, { ...odd }, projectFinding(), bare]));
     const placeOf = (index: number) => results[index]?.locations?.[0]?.physicalLocation;
     assert.equal(columnKind, 'utf16CodeUnits');
-    for (const index of [0, 2])
-      assert.equal(placeOf(index)?.artifactLocation?.uri, 'a%20b/%23%25%C3%A9%F0%9F%98%80.ts');
+    assert.equal(placeOf(0)?.artifactLocation?.uri, 'a%20b/%23%25%C3%A9%F0%9F%98%80.ts');
+    assert.equal(placeOf(2)?.artifactLocation?.uri, '.', 'about the project, not about its first file');
     assert.deepEqual(placeOf(3)?.region, { startLine: 1 });
     const names = results.map(({ partialFingerprints }) => partialFingerprints?.['toolLint/v1']);
     assert.deepEqual([new Set(names).size, names[1]], [4, `${odd.fingerprint}:2`]);
@@ -121,8 +122,12 @@ describe('SARIF', () => {
     const findings = Object.keys(names).map((ruleId) => ({ ...sampleFinding({ ruleId }), standardIds }));
     const more = { ...sampleFinding({ ruleId: 'two', line: 2 }), standardIds: ['CWE-2'] };
     const all = [...findings, { ...sampleFinding({ ruleId: 'two' }), standardIds: ['CWE-1'] }, more];
-    const rules = (await run(sampleReport(all))).rules;
-    assert.deepEqual(rules.pop()?.properties?.tags, ['CWE-1', 'CWE-2'], 'of all findings');
+    const { rules, results } = await run(sampleReport(all));
+    assert.equal(rules.pop()?.properties, undefined, 'nothing that all findings have');
+    assert.deepEqual(
+      results.slice(-2).map(({ properties }) => properties?.tags),
+      [['CWE-1'], ['CWE-2']],
+    );
     assert.deepEqual(Object.fromEntries(rules.map(({ id, name }) => [id, name])), names);
     assert.deepEqual(new Set(rules.map(({ properties }) => properties?.tags?.length)), new Set([20]));
   });
@@ -291,6 +296,7 @@ describe('the text for people', () => {
     const report = sampleReport(
       commands.flatMap((text, line) => [sampleFinding({ path, line: line + 1, message: text, ruleId: text })]),
     );
+    for (const format of FORMATS) assert.doesNotMatch(await converted(report, format), /##\[|##vso\[/iu, format);
     for (const width of [30, 100]) {
       const text = await converted(report, 'pretty', { width });
       assert.doesNotMatch(text, /^\s*::|##\[|##vso\[/mu);
