@@ -35,6 +35,7 @@ export interface TestContext {
 export interface Given {
   readonly clock?: VirtualClock;
   readonly onRequest?: (request: HttpRequest, connection: Connection<TestContext>) => void;
+  readonly draining?: () => boolean;
   /** The certificate of `open`'s clients. */
   readonly certificate?: ClientCertificate;
 }
@@ -49,7 +50,7 @@ export async function startServer(pki: Pki, more: Partial<ServerLimits> = {}, gi
     { ...LIMITS, ...more },
     {
       context: () => ({ producer: undefined }),
-      draining: () => false,
+      draining: given.draining ?? (() => false),
       producerOf: ({ producer }) => producer,
       request: (connection, request) => {
         requests.push(request);
