@@ -14,14 +14,14 @@ import type { Log } from '../process/log.ts';
 import { exposition } from '../telemetry/process-registry.ts';
 import type { GatewayMetrics } from './metrics.ts';
 import type { TlsMaterial } from '../identity/tls-material.ts';
-import { acceptEvent } from './accept-event.ts';
+import { acceptEvent, type AcceptEventOptions } from './accept-event.ts';
 import { Admission } from './admission.ts';
 import { DECODING_TURNS } from './content-coding.ts';
 import { DEFECTS, type Answering } from './answers.ts';
 import { Authority, type ClientContext } from '../identity/authority.ts';
 import { HEADER_BYTES_MAX, type GatewayConfig } from './config.ts';
 import { Exchange, headFault, type ExchangeContext } from './exchange.ts';
-import { findEvent, LOOK_UP_TURNS } from './find-event.ts';
+import { findEvent, LOOK_UP_TURNS, type FindEventOptions } from './find-event.ts';
 import { ADDRESSES_NAMED_MAX, RefusalLog } from './refusal-log.ts';
 import { producerOf } from '../identity/producer-identity.ts';
 import { refusals, type ProducerChecks } from './producer-checks.ts';
@@ -31,6 +31,19 @@ import { Quotas } from './quotas.ts';
 import type { RequestSpans } from './request-spans.ts';
 import { NO_ROUTE, RefusalMeter, RouteMeter } from './request-meter.ts';
 import type { TokenVerifier } from '../identity/token-verifier.ts';
+
+interface Services {
+  readonly accepting: AcceptEventOptions;
+  readonly finding: FindEventOptions;
+}
+type RouteAnswer = (services: Services, exchange: Exchange, id: string) => Answering;
+
+/** The API. The process endpoints (`processRoutes`) are the other routes, unless they have an address of their own. */
+// prettier-ignore
+const ROUTES: readonly (readonly [method: string, path: string, answer: RouteAnswer])[] = [
+  ['POST', '/events',      ({ accepting }, exchange)   => acceptEvent(accepting, exchange)],
+  ['GET',  '/events/{id}', ({ finding }, exchange, id) => findEvent(finding, exchange, id)],
+];
 
 export interface GatewayParts {
   readonly config: GatewayConfig;
@@ -102,7 +115,7 @@ export class Gateway {
       refusal: refusals(config.audience, verifier !== undefined),
       quotas,
     };
-    const accepting = {
+    const accepting: AcceptEventOptions = {
       clock,
       queue,
       checks,
@@ -112,13 +125,12 @@ export class Gateway {
       events: config,
       spans,
     };
-    const finding = { queue, warehouse, checks, turns: new ProducerTurns(LOOK_UP_TURNS, clock) };
+    const finding: FindEventOptions = { queue, warehouse, checks, turns: new ProducerTurns(LOOK_UP_TURNS, clock) };
 
-    const routes = [
-      route<Handler>('/events', { POST: (exchange) => acceptEvent(accepting, exchange) }),
-      route<Handler>('/events/{id}', { GET: (exchange, id) => findEvent(finding, exchange, id) }),
-      ...(config.adminOnly ? [] : processRoutes<Handler>(this.state, clock)),
-    ];
+    const events = ROUTES.map(([method, path, answer]) =>
+      route<Handler>(path, { [method]: (exchange, id) => answer({ accepting, finding }, exchange, id) }),
+    );
+    const routes = [...events, ...(config.adminOnly ? [] : processRoutes<Handler>(this.state, clock))];
     this.#router = new Router(routes);
     this.#meters = new Map(routes.map((one) => [one, new RouteMeter(metrics, one.name, clock)]));
     this.#noRoute = new RouteMeter(metrics, NO_ROUTE, clock);
