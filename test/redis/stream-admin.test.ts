@@ -75,6 +75,8 @@ describe('erasing an entry', () => {
     const [neighbor, replacement] = (await server.entries()).map(({ entry }) => Number.parseInt(entry, 10));
     assert.ok(neighbor !== undefined && replacement !== undefined);
     assert.deepEqual(untilMs, [replacement, replacement]);
+    const about = (await server.command('XINFO', 'STREAM', STREAM)) as unknown[];
+    assert.equal(about[about.indexOf('entries-added') + 1], 5, 'three events and two replacements');
     const holdsBytes = async (): Promise<boolean> =>
       String(await server.command('EVAL', BYTES, '1', STREAM, body('one'))) === 'true';
     assert.ok(await holdsBytes(), 'the neighbor has not been trimmed');

@@ -40,7 +40,7 @@ const redisLag = async (redis: TestRedis): Promise<unknown> => {
 
 /** A server whose counter is right for 3,000 read entries in its append-only file, and not for 4,000 later ones. */
 async function restarted(unread: number): Promise<TestRedis> {
-  const redis = await TestRedis.start(['--aof-use-rdb-preamble', 'no']);
+  const redis = await TestRedis.start(['--aof-use-rdb-preamble', 'no', '--auto-aof-rewrite-percentage', '0']);
   await redis.command('XGROUP', 'CREATE', STREAM, GROUP, '0', 'MKSTREAM');
   await add(redis, 7_000 + unread);
   await land(redis, 3_000);
@@ -83,5 +83,62 @@ describe('the number of events that wait', { concurrency: true }, () => {
     assert.equal((await admin.status()).partition.unread, 26_500);
     await land(redis, 500);
     assert.deepEqual([(await gateway()).unlanded, (await gateway()).acknowledged], [26_000, 12_500]);
+  });
+
+  it('is right on a replica that was promoted, and again on the old master after it was promoted again', async () => {
+    const first = await TestRedis.start(['--appendonly', 'no', '--repl-diskless-sync-delay', '0']);
+    await first.command('XGROUP', 'CREATE', STREAM, GROUP, '0', 'MKSTREAM');
+    await add(first, 5_000);
+    await land(first, 1_000);
+    const second = await TestRedis.start(['--appendonly', 'no', '--replicaof', '127.0.0.1', String(first.port)]);
+    const synchronized = (replica: TestRedis): Promise<unknown> =>
+      eventually('the replica has all', async () =>
+        /master_link_status:up/.test(String(await replica.command('INFO', 'replication'))),
+      );
+    await synchronized(second);
+    await land(first, 1_500);
+    await first.command('WAIT', '1', '10000');
+    await second.command('REPLICAOF', 'NO', 'ONE');
+    const onSecond = await reportsOf(second, 'consumer');
+    await eventually('it is counted', async () => (await onSecond()).unlanded === 2_500);
+    await land(second, 500);
+    assert.equal((await onSecond()).unlanded, 2_000);
+
+    await first.command('REPLICAOF', '127.0.0.1', String(second.port));
+    await synchronized(first);
+    await land(second, 900);
+    await second.command('WAIT', '1', '10000');
+    await first.command('REPLICAOF', 'NO', 'ONE');
+    const onFirst = await reportsOf(first, 'consumer');
+    await eventually('it is counted', async () => (await onFirst()).unlanded === 1_100);
+    assert.equal(await redisLag(first), 1_100);
+  });
+
+  it('is right while an erased entry waits among few, and unknown among many until it was read', async () => {
+    const redis = await TestRedis.start(['--appendonly', 'no']);
+    await redis.command('XGROUP', 'CREATE', STREAM, GROUP, '0', 'MKSTREAM');
+    await add(redis, 6_000);
+    await land(redis, 10);
+    const consumer = await reportsOf(redis, 'consumer');
+    assert.equal((await consumer()).unlanded, 5_990);
+    const entries = await redis.entries();
+    await redis.command('XDEL', STREAM, entries[3_000]?.entry ?? '');
+    assert.equal((await consumer()).unlanded, undefined);
+    await land(redis, 5_489);
+    assert.deepEqual([(await consumer()).unlanded, await redisLag(redis)], [500, 500]);
+    await redis.command('XDEL', STREAM, entries[5_900]?.entry ?? '');
+    assert.equal((await consumer()).unlanded, 499);
+  });
+
+  it('is counted among a million events in steps of less than 200 ms', { tags: ['long'] }, async () => {
+    const redis = await restarted(1_000_000);
+    await redis.command('CONFIG', 'SET', 'slowlog-log-slower-than', '200000');
+    await redis.command('CONFIG', 'RESETSTAT');
+    const consumer = await reportsOf(redis, 'consumer');
+    await eventually('it is counted', async () => (await consumer()).unlanded === 1_000_000);
+    assert.equal(await redis.command('SLOWLOG', 'LEN'), 0);
+    const [, usec = ''] =
+      /cmdstat_evalsha:.*?usec=(\d+)/.exec(String(await redis.command('INFO', 'commandstats'))) ?? [];
+    assert.ok(Number(usec) > 0 && Number(usec) < 20_000_000, usec);
   });
 });
