@@ -71,6 +71,8 @@ export class Consumer {
   /** Dependencies whose failure has been logged, but not their recovery. */
   readonly #logged = new Set<Dependency>();
   /** `full`: does not read, because `replicasMax` others do. */
+  /** True if the group was missing once. */
+  #hasVanished = false;
   #phase: 'preparing' | 'joining' | 'full' | 'reading' = 'preparing';
   /** Ends before the next read. An acknowledgment waits for it, so that both leave in one write. */
   #readingPause = Promise.resolve();
@@ -235,8 +237,7 @@ export class Consumer {
     if (this.full) log.info('a place is free: reading the stream');
     const made = await reader.join();
     this.#phase = 'reading';
-    if (made && telemetry.metrics.groupVanished.value === 0)
-      log.info('created the consumer group at the beginning of the queue');
+    if (made && !this.#hasVanished) log.info('created the consumer group at the beginning of the queue');
     if (this.#troubles.size === 0) log.info('events are landing');
   }
 
@@ -273,14 +274,15 @@ export class Consumer {
   #failed(needs: Dependency, cause: unknown): void {
     const { metrics, log } = this.#options.telemetry;
     const reason = messageOf(cause);
-    metrics.failures.of({ dependency: needs }).add();
+    metrics.failures.inc({ dependency: needs });
     const trouble = troubleOf(needs, cause);
     this.#troubles.set(needs, `${trouble}: ${reason}`);
     this.#intake.settle();
     if (needs === 'queue') this.#intake.slow();
     if (cause instanceof GroupVanished) {
       this.#phase = 'joining';
-      metrics.groupVanished.add();
+      this.#hasVanished = true;
+      metrics.groupVanished.inc();
       log.error('the stream or its consumer group is missing; creating it again at the beginning of the queue');
       return;
     }

@@ -220,7 +220,7 @@ export class Landing {
   #tellQuarantined(rejections: readonly Rejection[], startMs: number): void {
     if (rejections.length === 0) return;
     this.#options.telemetry.spans?.(rejections, startMs, this.#options.clock.epochMs());
-    for (const { code } of rejections) this.#options.telemetry.metrics.quarantined.of({ reason: code }).add();
+    for (const { code } of rejections) this.#options.telemetry.metrics.quarantined.inc({ reason: code });
     const [first] = rejections;
     this.#options.telemetry.log.error(
       { entries: rejections.length, entry: first?.entry, reason: first?.reason, traceparent: first?.traceparent },

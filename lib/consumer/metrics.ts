@@ -1,5 +1,5 @@
 // The consumer's metrics. Label values come from fixed sets, so no id, producer or entry is a label.
-import { CounterFamily, Gauge, HistogramFamily } from '../telemetry/instruments.ts';
+import { CounterFamily, Gauge, HistogramFamily, rareCounter } from '../telemetry/instruments.ts';
 import { QueueGauges } from '../telemetry/queue-gauges.ts';
 import { ReloadMetrics } from '../telemetry/reload-metrics.ts';
 import { processRegistry } from '../telemetry/process-registry.ts';
@@ -16,11 +16,13 @@ export type ConsumerMetrics = ReturnType<typeof consumerMetrics>;
 export function consumerMetrics(clock: Clock) {
   const registry = processRegistry();
   const counter = (name: string, help: string): CounterFamily => new CounterFamily(registry, name, help);
-  const quarantined = counter(
+  const quarantined = rareCounter(
+    registry,
     'ingest_quarantined_total',
     'Entries that could not land and were put in quarantine, by reason.',
+    'reason',
   );
-  for (const reason of QUARANTINE_REASONS) quarantined.of({ reason });
+  for (const reason of QUARANTINE_REASONS) quarantined.inc({ reason }, 0);
   const delay = new HistogramFamily(
     registry,
     'ingest_landing_delay_seconds',
@@ -28,11 +30,13 @@ export function consumerMetrics(clock: Clock) {
     LANDING_BOUNDS_S,
   );
   const gauge = (name: string, help: string): Gauge => new Gauge(registry, name, help);
-  const failures = counter(
+  const failures = rareCounter(
+    registry,
     'ingest_consumer_failures_total',
     'Attempts that failed because the queue or the warehouse was unavailable.',
+    'dependency',
   );
-  for (const dependency of ['queue', 'warehouse']) failures.of({ dependency });
+  for (const dependency of ['queue', 'warehouse']) failures.inc({ dependency }, 0);
   const schemaEvents = counter(
     'ingest_schema_events_total',
     'Events checked against the schema of their type (INGEST_SCHEMAS_DIR), by result.',
@@ -61,10 +65,11 @@ export function consumerMetrics(clock: Clock) {
       'ingest_consumer_duplicates_total',
       'Events whose row already existed: read again after a crash, or sent again.',
     ).of(),
-    groupVanished: counter(
+    groupVanished: rareCounter(
+      registry,
       'ingest_queue_group_vanished_total',
       'Times that the stream or its consumer group was missing and was created again.',
-    ).of(),
+    ),
     failures,
     schemaTypesUnusable: gauge(
       'ingest_schema_types_unusable',

@@ -161,7 +161,7 @@ export class Gateway {
         bug: (cause, { address }) =>
           this.#context.log.error({ err: cause, address }, 'a connection failed and was closed'),
         connectionFailure: (reason, address) => {
-          telemetry.metrics.handshakes.of({ reason }).add();
+          telemetry.metrics.handshakes.inc({ reason });
           this.#context.log.debug({ reason, address }, 'TLS handshake failed');
           this.#refusalLog.handshakeFailed(reason, address);
         },

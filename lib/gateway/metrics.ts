@@ -1,7 +1,7 @@
 // The gateway's metrics. Label values come from fixed sets, so no id or producer is a label.
 import { HANDSHAKE_FAILURES } from '../http/connection-failure.ts';
 import { ERROR_CODES } from '../ingest/errors.ts';
-import { CounterFamily, Gauge, HistogramFamily } from '../telemetry/instruments.ts';
+import { CounterFamily, Gauge, HistogramFamily, rareCounter } from '../telemetry/instruments.ts';
 import { QueueGauges } from '../telemetry/queue-gauges.ts';
 import { ReloadMetrics } from '../telemetry/reload-metrics.ts';
 import { processRegistry } from '../telemetry/process-registry.ts';
@@ -22,9 +22,10 @@ export function gatewayMetrics(clock: Clock) {
     'Requests by answer; status 499 is a request that the client aborted.',
   );
   const errors = counter('ingest_errors_total', 'Refusals by the code in their body.');
-  const handshakes = counter('ingest_tls_handshake_failures_total', 'Failed TLS handshakes and connections by reason.');
+  const failed = 'Failed TLS handshakes and connections by reason.';
+  const handshakes = rareCounter(registry, 'ingest_tls_handshake_failures_total', failed, 'reason');
   for (const code of ERROR_CODES) errors.of({ code });
-  for (const reason of HANDSHAKE_FAILURES) handshakes.of({ reason });
+  for (const reason of HANDSHAKE_FAILURES) handshakes.inc({ reason }, 0);
   const histogram = (name: string, help: string): HistogramFamily =>
     new HistogramFamily(registry, name, help, LATENCY_BOUNDS_S);
   const durations = histogram(

@@ -1,9 +1,12 @@
-// Counters, gauges and histograms that cost one addition on the hot path. prom-client reads them on each scrape.
+// prom-client's instruments, and own ones for the series of the hot path, which each event changes. A scrape reads all
+// values of the own ones in one turn, so they form a consistent snapshot.
 //
-// Fact: prom-client's `inc` and `observe` build a string key from the labels on every call. Choice: the caller keeps a
-// reference to the counter for its labels. A scrape reads all values synchronously, so they form a consistent snapshot.
-import type { Registry } from 'prom-client';
+// Fact: an event changes two counters and two histograms. With prom-client's, which build a key from their labels on
+// every call, that takes 2.06 µs, a twelfth of an event's cost. Choice: own ones, to which the caller keeps a reference.
+// Effect: 0.14 µs.
+import { Counter as RareCounter, Gauge as PlainGauge, Histogram, type Registry } from 'prom-client';
 import type { Clock } from '../process/clock.ts';
+import { BUILD } from '../process/program.ts';
 
 const PROBE_INTERVAL_MS = 5_000;
 /** A probe that takes longer has failed. */
@@ -62,12 +65,29 @@ export class CounterFamily extends Family<Counter> {
   }
 }
 
+/** A counter of prom-client, for what few events do. */
+export const rareCounter = (registry: Registry, name: string, help: string, ...labelNames: readonly string[]) =>
+  new RareCounter({ name, help, labelNames, registers: [registry] });
+
+/** A histogram of prom-client, for what few events do. */
+export const rareHistogram = (registry: Registry, name: string, help: string, bounds: readonly number[]) =>
+  new Histogram({ name, help, buckets: [...bounds], registers: [registry] });
+
+/** The labels of all gauges. A gauge of prom-client without labels would have a sample before its first value. */
+const GAUGE_LABELS = ['partition', 'file', 'kind', ...Object.keys(BUILD)];
+
 /** A gauge that calls its owner for samples on each scrape. */
 export class Gauge {
   #samples: () => Sample[] = () => [];
 
   constructor(registry: Registry, name: string, help: string) {
-    expose(registry, name, help, 'gauge', () => this.#samples());
+    const gauge = new PlainGauge({
+      ...{ name, help, labelNames: GAUGE_LABELS, registers: [registry] },
+      collect: () => {
+        gauge.reset();
+        for (const { labels, value } of this.#samples()) gauge.set(labels, value);
+      },
+    });
   }
 
   read(value: () => number): void {

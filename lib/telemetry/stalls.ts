@@ -6,9 +6,9 @@
 // Fact: a request that is read while a timer is overdue may have waited since the timer was due. Choice: a timer ticks
 // while requests arrive, and such a request begins when the timer was due. Effect: one comparison for each read, and no
 // more wake-ups of an idle process, because its ticks coincide with those of `Clock.every`.
-import type { Registry } from 'prom-client';
+import type { Histogram, Registry } from 'prom-client';
 import type { Clock, Timer } from '../process/clock.ts';
-import { HistogramFamily, type Distribution } from './instruments.ts';
+import { rareHistogram } from './instruments.ts';
 
 const BUSY_INTERVAL_MS = 50;
 /** A process is busy for this long after a request. */
@@ -24,7 +24,7 @@ const BOUNDS_S = [0.2, 0.5, 1, 2.5, 10];
 
 export class Stalls {
   readonly #clock: Clock;
-  readonly #durations: Distribution;
+  readonly #durations: Histogram;
   #dueMs = 0;
   #busyUntilMs = 0;
   #timer: Timer | undefined;
@@ -33,7 +33,7 @@ export class Stalls {
   constructor(registry: Registry, clock: Clock) {
     this.#clock = clock;
     const help = 'Times that this process stood still for at least 100 ms, by a timer that was overdue.';
-    this.#durations = new HistogramFamily(registry, 'ingest_process_stall_seconds', help, BOUNDS_S).of();
+    this.#durations = rareHistogram(registry, 'ingest_process_stall_seconds', help, BOUNDS_S);
     this.#schedule();
   }
 

@@ -87,7 +87,7 @@ describe('a gateway that runs', () => {
     await once(socket, 'close');
     assert.match(received, /^HTTP\/1\.1 400 /);
     assert.match(received, /https/);
-    assert.equal(metrics.handshakes.of({ reason: 'not_tls' }).value, 1);
+    assert.match(await metrics.registry.metrics(), /^ingest_tls_handshake_failures_total\{reason="not_tls"\} 1$/m);
     await gateway.drain();
     assert.deepEqual(lines.find(({ msg }) => msg === 'TLS handshakes or connections failed')?.['reasons'], {
       not_tls: 1,
