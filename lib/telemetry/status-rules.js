@@ -75,7 +75,6 @@ const commonest = () =>
     .sort((a, b) => (rate(b) || 0) - (rate(a) || 0))[0]
     ?.slice(8);
 const count = (value, noun) => `${text(plain, value)} ${noun}${value === 1 ? '' : 's'}`;
-/** True if the figures of all parts of the queue are fresh. */
 const isRead = () => Number.isFinite(reported('readAt')) && latest('unread') === 0;
 const waiting = () => {
   const events = latest('unlanded');
@@ -88,10 +87,11 @@ const waiting = () => {
 const partOf = (name) => (latest(`${name} part`) >= 0 ? ` of part ${latest(`${name} part`)} of the queue` : '');
 /** What producers got in the window. The state of the queue alone does not say it. */
 function answers() {
-  const [accepted, unavailable] = [rate('accepted'), total('refused QUEUE_') + total('refused INGEST_SHED')];
-  if (!(unavailable > 0)) return '';
-  if (!(accepted > 0)) return ' Producers get 503 and send again.';
-  return ` In ${seconds()} seconds, ${text(perSecond, accepted)} were accepted, and ${text(perSecond, unavailable)} got 503.`;
+  const [unavailable, shed] = [total('refused QUEUE_'), total('refused INGEST_SHED')];
+  if (!(unavailable + shed > 0)) return '';
+  if (!(rate('accepted') + shed > 0)) return ' Producers get 503 and send again.';
+  const rates = [rate('accepted'), unavailable, shed].map((value) => text(perSecond, value));
+  return ` In ${seconds()} seconds, ${rates[0]} were accepted, ${rates[1]} got 503${shed > 0 ? `, and ${rates[2]} were shed` : ''}.`;
 }
 const soonest = () =>
   named('expiry ')
