@@ -96,6 +96,13 @@ export function rate(name, i = LAST) {
   const j = since(i, WINDOW_S);
   return (increase(name, i, j) * 1000) / (at[i] - at[j]);
 }
+/** The longest of some durations in the window, from their sum and number: a poll sees at most a few. */
+export function longest(sum, number) {
+  const means = [NaN];
+  for (let i = LAST; i > since(LAST, WINDOW_S); i -= 1)
+    means.push(increase(sum, i, i - 1) / increase(number, i, i - 1));
+  return Math.max(...means.filter(Number.isFinite));
+}
 /** The q-quantile of a histogram's increase, linear within a bucket as in PromQL. */
 export function quantile(histogram, q, i = LAST) {
   const j = since(i, WINDOW_S);

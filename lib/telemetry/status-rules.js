@@ -19,6 +19,7 @@ import {
   latest,
   since,
   increase,
+  longest,
   rate,
   quantile,
   sum,
@@ -40,15 +41,6 @@ function wasSlow() {
   return at[LAST] - at[first] < 60_000 ? NaN : slow(first);
 }
 const stalledS = () => increase('stalledS', LAST, since(LAST, WINDOW_S));
-/** The longest pause in the window: a poll sees at most a few. */
-function stallS() {
-  const first = since(LAST, WINDOW_S);
-  const means = Array.from({ length: LAST - first }, (_, i) => {
-    const j = first + i;
-    return increase('stalledS', j + 1, j) / increase('stalls', j + 1, j);
-  });
-  return Math.max(...means.filter(Number.isFinite));
-}
 const failing = () => share(['failed', 'refused INGEST_SHED'], 'requests');
 const refused = () => share(['declined', 'refused INGEST_SHED'], 'requests');
 /** A figure that the queue reports; NaN while it is unavailable. */
@@ -90,8 +82,12 @@ function answers() {
   const [unavailable, shed] = [total('refused QUEUE_'), total('refused INGEST_SHED')];
   if (!(unavailable + shed > 0)) return '';
   if (!(rate('accepted') + shed > 0)) return ' Producers get 503 and send again.';
-  const rates = [rate('accepted'), unavailable, shed].map((value) => text(perSecond, value));
-  return ` In ${seconds()} seconds, ${rates[0]} were accepted, ${rates[1]} got 503${shed > 0 ? `, and ${rates[2]} were shed` : ''}.`;
+  const rates = [
+    [rate('accepted'), 'were accepted'],
+    [unavailable, 'got 503'],
+    [shed, 'were shed'],
+  ].filter(([value], i) => !i || value);
+  return ` In ${seconds()} seconds, ${rates.map(([value, what]) => `${text(perSecond, value)} ${what}`).join(', ')}.`;
 }
 const soonest = () =>
   named('expiry ')
@@ -188,7 +184,7 @@ const RULES = {
     'IngestProcessStalls',
     'STANDS STILL',
     () =>
-      `This process stood still for ${grouped(stallS(), 1)} s: look for a CPU limit, other work on the machine, swap, or a long garbage collection. In ${seconds()} seconds, it stood still for ${grouped(stalledS(), 1)} s in all.`,
+      `This process stood still for ${grouped(longest('stalledS', 'stalls'), 1)} s: look for a CPU limit, other work on the machine, swap, or a long garbage collection. In ${seconds()} seconds, it stood still for ${grouped(stalledS(), 1)} s in all.`,
     () => level(false, stalledS() > 0.5 || (stalledS() > 0 && slow() > 0.01)),
   ],
   latency: [

@@ -75,7 +75,7 @@ class World {
     const consumer = new Program('ingest-consumer', { env: { ...env, INGEST_CONSUMER_ADDR: '127.0.0.1:0' } });
     const gateway = await TestGateway.start({ uri }, pki, {
       ...{ INGEST_ADMIN_ADDR: admin, INGEST_ENQUEUE_TIMEOUT_MS: redis.length > 1 ? '' : '800' },
-      ...{ INGEST_DRAIN_DELAY_MS: redis.length > 1 ? '0' : '5000', ...extra },
+      ...{ INGEST_DRAIN_DELAY_MS: '30000', INGEST_DRAIN_TIMEOUT_MS: '60000', ...extra },
     });
     const urls = { gateway: `http://${admin}`, consumer: await consumer.listening() };
     const world = new World({ redis, gateway, consumer, urls, env });
@@ -190,7 +190,6 @@ async function assertSaid(world: World, name: string, situation: Situation): Pro
   await begin?.(world);
   try {
     const asked = world.status();
-    const first = await world.read();
     let said = '';
     const isSaid = async (): Promise<boolean> => {
       await during?.(world);
@@ -207,7 +206,8 @@ async function assertSaid(world: World, name: string, situation: Situation): Pro
     const result = results.at(-1);
     assert.equal(result?.exit, status[0], result?.output ?? '');
     assert.match(result?.output ?? '', status[1]);
-    await during?.(world);
+    const first = await world.read();
+    await (during?.(world) ?? pause(1_000));
     const second = await world.read();
     evaluated.push({ name, series: seriesOf(first, second), situation });
   } finally {
@@ -283,10 +283,10 @@ const SITUATIONS: Readonly<Record<string, Situation>> = {
   },
 };
 
-/** One consumer runs instead of the wanted three, and the machine itself may be busy. */
+/** One consumer runs instead of the wanted three, the machine may be busy, and an outage uses up the error budget. */
 const UNSURE = ['IngestReplicasDiffer', 'IngestLatencyHigh', 'IngestProcessStalls'];
 const firing = (time: string, alerts: readonly string[]) => ({
-  expr: `group by (alertname) (ALERTS{alertstate="firing", alertname!~"${UNSURE.filter((one) => !alerts.includes(one)).join('|')}"})`,
+  expr: `group by (alertname) (ALERTS{alertstate="firing"} unless ALERTS{alertname="IngestServerErrors", severity="warning"} unless ALERTS{alertname=~"${UNSURE.filter((one) => !alerts.includes(one)).join('|')}"})`,
   eval_time: time,
   exp_samples: alerts.map((alertname) => ({ labels: `{alertname="${alertname}"}`, value: 1 })),
 });
@@ -327,7 +327,7 @@ describe('what is said while', () => {
       begin: () => server(redis.slice(1)).signal('SIGKILL'),
       page: [
         'gateway',
-        /^PARTLY DOWN bad Part 1 of the queue is unavailable: connection refused \(.*\)\. In \d+ seconds, [\d.,]+\/s were accepted, .*and [\d.,]+\/s were shed\.$/,
+        /^PARTLY DOWN bad Part 1 of the queue is unavailable: Redis: connection refused \(.*\)\. In \d+ seconds, [\d.,]+\/s were accepted, [\d.,]+\/s were shed\.$/,
       ],
       ready: ['gateway', 200, /"ready","unavailable":\[1\]/],
       status: [4, /ingest-b/],

@@ -132,6 +132,10 @@ export const SITUATIONS: Readonly<
     shows: ['PRODUCER ERRORS', 'warn', /EVENT_ID_CONFLICT/],
   },
   'some requests fail': { refused: { INTERNAL: [500, 100] }, shows: ['ERRORS', 'bad', /INTERNAL/] },
+  'a clock that is wrong': {
+    samples: { ingest_clock_skew_seconds: 7_200 },
+    shows: ['CLOCK WRONG', 'warn', /differ by 2 h/],
+  },
   slow: { slow: 0.05, shows: ['SLOW', 'warn', /5 % of the requests/] },
   'landing late': {
     oldestS: () => 400,

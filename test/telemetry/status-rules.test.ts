@@ -89,15 +89,6 @@ describe('the rules of the status page', () => {
     assert.match(tile('Queue memory').note(), /no limit is set/);
   });
 
-  it('name each part of the queue that is unavailable, with its reason', () => {
-    polled({});
-    const reasons = { 3: 'connect ECONNREFUSED 10.0.0.4:6379' };
-    page.now.ready = { status: 'ready', unavailable: [3], reasons };
-    const [problem] = page.problems();
-    assert.deepEqual([problem?.name, problem?.level], ['partition', 'bad']);
-    assert.match(problem?.text ?? '', /3 .*connection refused \(10\.0\.0\.4:6379\)/);
-  });
-
   it('forget a stop of landing as soon as events land', () => {
     polled({ landed: 0, unlanded: () => 500 });
     assert.equal(page.problems()[0]?.word, 'NOT LANDING');
