@@ -27,7 +27,7 @@ postgres:
 	@bin/ensure-postgres >/dev/null
 
 ingest-run: $(RUNTIME) redis ## start Redis, a consumer with a SQLite warehouse, and the gateway; Ctrl-C stops all
-	@exec $(NODE) --disable-warning=ExperimentalWarning bin/ingest-run.ts
+	@exec $(NODE) --disable-sigusr1 --disable-warning=ExperimentalWarning bin/ingest-run.ts
 
 dev: $(INSTALLED) redis ## ingest-run, whose programs restart when a file of lib or bin changes
 	@exec $(NODE) --disable-warning=ExperimentalWarning node_modules/tsx/dist/cli.mjs watch --clear-screen=false \

@@ -99,7 +99,7 @@ const PROCESS_RULE = {
   'no-restricted-properties': [
     'error',
     { object: 'process', property: 'env', message: 'Only bin reads the environment.' },
-    { object: 'process', property: 'exit', message: 'Only bin/process-end.ts ends the process.' },
+    { object: 'process', property: 'exit', message: 'Only bin/terminal.ts ends the process.' },
   ],
 };
 
@@ -181,15 +181,9 @@ export default tseslint.config(
           message: 'Use print or complainer of bin/terminal.ts: control characters never reach a terminal.',
         },
       ],
-    },
-  },
-  {
-    files: ['bin/**/*.ts'],
-    ignores: ['bin/process-end.ts'],
-    rules: {
       'no-restricted-properties': [
         'error',
-        { object: 'process', property: 'exit', message: 'Use endWritten or endNow of bin/process-end.ts.' },
+        { object: 'process', property: 'exit', message: 'Use endWritten or endNow of bin/terminal.ts.' },
       ],
     },
   },

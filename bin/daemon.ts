@@ -9,8 +9,7 @@ import { addressText, type BindAddress } from '../lib/process/setting-kinds.ts';
 import type { Key } from '../lib/process/settings.ts';
 import { daemonHelp, shownSettings, type HelpText } from '../lib/process/settings-help.ts';
 import { onStopSignals, signalExit } from './early-signals.ts';
-import { complainer, print } from './terminal.ts';
-import { endNow, endWritten, onOutputFailure } from './process-end.ts';
+import { complainer, endNow, endWritten, onOutputFailure, print } from './terminal.ts';
 import { SYSTEM } from '../lib/process/clock.ts';
 
 export interface Daemon<C> extends HelpText {

@@ -5,7 +5,7 @@
 // A daemon that is interrupted during startup exits with 0, because it has nothing to drain. An interrupted `--check`
 // exits with the code of the signal, so that the interruption is not mistaken for success.
 import { constants } from 'node:os';
-import { endNow } from './process-end.ts';
+import { endNow } from './terminal.ts';
 
 /** Returns the exit code that a shell reports for a program killed by this signal. */
 export const signalExit = (signal: NodeJS.Signals): number => 128 + constants.signals[signal];

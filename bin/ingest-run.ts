@@ -14,8 +14,7 @@ import { makeFolder } from '../lib/process/make-folder.ts';
 import { messageOf } from '../lib/process/message-of.ts';
 import { sqliteUri } from '../lib/process/uri.ts';
 import { textLine } from '../lib/process/log.ts';
-import { complainer, print } from './terminal.ts';
-import { endNow, endWritten, onOutputFailure } from './process-end.ts';
+import { complainer, endNow, endWritten, onOutputFailure, print } from './terminal.ts';
 import { holdFolder } from './state-folder.ts';
 
 const root = resolve(import.meta.dirname, '..');

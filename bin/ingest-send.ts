@@ -10,9 +10,8 @@ import { Position } from '../lib/send/position.ts';
 import { RefusedFile } from '../lib/send/refused-file.ts';
 import { reasonOf } from '../lib/send/sender.ts';
 import { Summary } from '../lib/send/summary.ts';
-import { complainer, print } from './terminal.ts';
 import { SYSTEM } from '../lib/process/clock.ts';
-import { endNow, endWritten, onOutputFailure, stopSignal } from './process-end.ts';
+import { complainer, endNow, endWritten, onOutputFailure, print, stopSignal } from './terminal.ts';
 
 const EXIT = { allAccepted: 0, notAll: 1, usage: 2, interrupted: 130 } as const;
 

@@ -9,8 +9,7 @@ import { join } from 'node:path';
 import { setFlagsFromString } from 'node:v8';
 import { makeFolder } from '../lib/process/make-folder.ts';
 import { BUILD } from '../lib/process/program.ts';
-import { complainer } from './terminal.ts';
-import { endNow, endWritten } from './process-end.ts';
+import { complainer, endNow, endWritten } from './terminal.ts';
 
 const EXIT_FAILURE = 2;
 const EXIT_INTERRUPTED = 130;

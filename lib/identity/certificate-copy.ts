@@ -1,7 +1,7 @@
 // Copies certificates and revocation lists for trials (client-trust.ts): byte for byte, except for the public key and
 // the signature, which belong to keys of the trial. Equal originals have equal copies.
 import { createPrivateKey, createPublicKey, hash, sign, type KeyObject, type X509Certificate } from 'node:crypto';
-import { der, elements, inside, sequencesIn, TAG, type Element } from './der.ts';
+import { der, fieldsOf, inside, sequencesIn, TAG, type Element } from './der.ts';
 
 /** The DER of the algorithm Ed25519, and of a private key without its last 32 bytes (RFC 8410, section 7). */
 const ALGORITHM = Buffer.from('300506032b6570', 'hex');
@@ -10,6 +10,9 @@ const PRIVATE_KEY = Buffer.from('302e020100300506032b657004220420', 'hex');
 const BASIC_CONSTRAINTS = Buffer.from('0603551d13', 'hex');
 const SUBJECT_KEY_IDENTIFIER = Buffer.from('0603551d0e', 'hex');
 const AUTHORITY_KEY_IDENTIFIER = Buffer.from('0603551d23', 'hex');
+
+const NO_NAME = der(TAG.sequence);
+const A_NAME = Buffer.from('300c310a300806035504030c0161', 'hex');
 
 const spki = (key: KeyObject): Buffer => key.export({ type: 'spki', format: 'der' });
 
@@ -32,7 +35,10 @@ function copyOf(label: string, original: Buffer, issuerKey: KeyObject, own?: Buf
   return signed(label, copied, issuerKey);
 }
 
-/** Issues a certificate for `key`, with the authority's dates, and without names, which constraints may forbid. */
+/**
+ * Issues a certificate for `key`, with the authority's dates, and without names, which constraints may forbid. An
+ * authority without a name needs one in its certificates, or they would look self-signed.
+ */
 export function leafOf(authority: X509Certificate, key: KeyObject): string {
   const [, , dates, subject] = sequencesIn(fieldsOf(authority.raw)).map(({ raw }) => raw);
   const own = spki(createPublicKey(key));
@@ -41,7 +47,7 @@ export function leafOf(authority: X509Certificate, key: KeyObject): string {
   const fields = [
     der(0xa0, der(TAG.integer, Buffer.of(2))),
     der(TAG.integer, Buffer.of(0x40), own.subarray(-15)),
-    ...[ALGORITHM, subject as Buffer, dates as Buffer, der(TAG.sequence), own],
+    ...[ALGORITHM, subject as Buffer, dates as Buffer, subject?.equals(NO_NAME) === true ? A_NAME : NO_NAME, own],
     ...(identifier ? [der(0xa3, der(TAG.sequence, der(TAG.sequence, AUTHORITY_KEY_IDENTIFIER, identifier)))] : []),
   ];
   return signed('CERTIFICATE', fields, trialKey(authority));
@@ -49,9 +55,6 @@ export function leafOf(authority: X509Certificate, key: KeyObject): string {
 
 export const claimsAuthority = (certificate: X509Certificate): boolean =>
   inside(extensionOf(certificate, BASIC_CONSTRAINTS))[0]?.tag === TAG.boolean;
-
-/** Returns the fields of a certificate or of a list (RFC 5280, sections 4.1 and 5.1). */
-const fieldsOf = (original: Buffer): Element[] => inside(inside(elements(original)[0])[0]);
 
 function signed(label: string, fields: readonly Uint8Array[], key: KeyObject): string {
   const body = der(TAG.sequence, ...fields);

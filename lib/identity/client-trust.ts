@@ -77,7 +77,7 @@ export class ClientTrust {
     return Math.min(...changesMs.filter((atMs) => atMs > nowMs));
   }
 
-  #faultOf(leaf: X509Certificate): Promise<string | undefined> {
+  async #faultOf(leaf: X509Certificate): Promise<string | undefined> {
     const sent = sentWith(leaf);
     const copies = [leaf, ...sent].map((one) => this.#copyOf(one, sent));
     return this.#handshake(copies.join(''), trialKey(leaf));

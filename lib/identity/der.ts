@@ -9,7 +9,9 @@ export interface Element {
   readonly raw: Buffer;
 }
 
-export const TAG = { boolean: 1, integer: 2, bits: 3, octets: 4, utcTime: 0x17, time: 0x18, sequence: 0x30 } as const;
+const TIMES = { utcTime: 0x17, time: 0x18 } as const;
+const TEXTS = { utf8String: 0x0c, bmpString: 0x1e } as const;
+export const TAG = { boolean: 1, integer: 2, bits: 3, octets: 4, sequence: 0x30, ...TIMES, ...TEXTS } as const;
 
 /** Parses consecutive DER elements. Throws a RangeError if the last one is incomplete. */
 export function elements(der: Buffer): Element[] {
@@ -33,6 +35,24 @@ export function elements(der: Buffer): Element[] {
 export const inside = (element: Element | undefined): Element[] => elements(element?.content ?? Buffer.alloc(0));
 
 export const sequencesIn = (fields: readonly Element[]): Element[] => fields.filter(({ tag }) => tag === TAG.sequence);
+
+/** The fields of a certificate or of a list (RFC 5280, sections 4.1 and 5.1). */
+export const fieldsOf = (original: Buffer): Element[] => inside(inside(elements(original)[0])[0]);
+
+/**
+ * Returns the first common name in the subject of a certificate.
+ *
+ * Fact: `toLegacyObject` and `getPeerCertificate` of node 26.10 crash the process if the key is on a curve that has no
+ * NIST name, such as brainpoolP256r1.
+ */
+export function commonName(certificate: Buffer): string | undefined {
+  const [, , , subject] = sequencesIn(fieldsOf(certificate));
+  const attributes = inside(subject).flatMap(inside).map(inside);
+  const [, value] = attributes.find(([type]) => type?.content.equals(COMMON_NAME) === true) ?? [];
+  if (value?.tag === TAG.bmpString) return Buffer.from(value.content).swap16().toString('utf16le');
+  return value?.content.toString(value.tag === TAG.utf8String ? 'utf8' : 'latin1');
+}
+const COMMON_NAME = Buffer.of(0x55, 4, 3);
 
 export function der(tag: number, ...parts: readonly Uint8Array[]): Buffer {
   const content = Buffer.concat(parts);

@@ -1,5 +1,6 @@
 // The identity of a producer: the name and audience in its trusted client certificate.
 import type { X509Certificate } from 'node:crypto';
+import { commonName } from './der.ts';
 import { comparableName } from '../process/producer-name.ts';
 
 export const audienceUri = (audience: string): string => `${AUDIENCE_PREFIX}${audience}`;
@@ -67,6 +68,6 @@ export function alternativeNames({ subjectAltName = '' }: Pick<X509Certificate, 
 function producerName(uris: readonly string[], [host]: readonly string[], certificate: X509Certificate) {
   const uri = uris.find((one) => !comparableName(one).startsWith(AUDIENCE_PREFIX));
   if (uri) return uri;
-  const name = host?.toLowerCase() || [certificate.toLegacyObject().subject?.CN].flat()[0];
+  const name = host?.toLowerCase() || commonName(certificate.raw);
   return name && !/[:/]/.test(name) ? name : undefined;
 }

@@ -46,7 +46,12 @@ export function readRevocationList(pem: string, authorities: readonly X509Certif
   };
 }
 
-export const nameOf = ({ subject }: X509Certificate): string => JSON.stringify(subject.replaceAll('\n', ', '));
+/** Quotes a name in a certificate, which is undefined if it is empty. */
+export const quoted = (name: string | undefined): string => JSON.stringify((name ?? '').replaceAll('\n', ', '));
+
+/** An authority without a subject is found by its serial number. */
+export const nameOf = ({ subject, serialNumber }: X509Certificate): string =>
+  `${quoted(subject)}${(subject as string | undefined) === undefined ? ` (serial number ${serialNumber})` : ''}`;
 
 /** Tries every algorithm that a key may have signed with. `null` leaves the choice to the key. */
 const isSigned = (body: Element, signature: Element, { publicKey: key }: X509Certificate): boolean =>

@@ -5,7 +5,7 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { createSecureContext, type SecureContextOptions } from 'node:tls';
 import { ClientTrust, serverFault } from './client-trust.ts';
-import { nameOf, readRevocationList, type RevocationList } from './revocation-list.ts';
+import { nameOf, quoted, readRevocationList, type RevocationList } from './revocation-list.ts';
 import type { Clock } from '../process/clock.ts';
 import { errno } from '../process/read-settings.ts';
 import { messageOf } from '../process/message-of.ts';
@@ -35,6 +35,9 @@ const KEYS = {
 
 const place = (files: TlsFiles, file: keyof TlsFiles): string => `${KEYS[file]}=${JSON.stringify(files[file])}`;
 
+/** The curves of TLS 1.3. Node crashes when a client reads a certificate with a key on a curve without a NIST name. */
+const CURVES = ['prime256v1', 'secp384r1', 'secp521r1'];
+
 const refused = (message: string): StartFailure => new StartFailure(EXIT.configuration, message);
 
 /** Faults that time or the lists intend. All others mean that the files do not work together. */
@@ -42,6 +45,15 @@ const INTENDED = new Set(['CERT_HAS_EXPIRED', 'CERT_NOT_YET_VALID', 'CRL_HAS_EXP
 
 /** Rejects with a StartFailure that names each file that cannot be read, or else the first file that cannot be used. */
 export async function loadTlsMaterial(files: TlsFiles, nowMs: number): Promise<TlsMaterial> {
+  try {
+    return await materialOf(files, nowMs);
+  } catch (cause) {
+    if (cause instanceof StartFailure) throw cause;
+    throw refused(`${place(files, 'cert')}, ${place(files, 'clientCa')}: they cannot be used (${messageOf(cause)})`);
+  }
+}
+
+async function materialOf(files: TlsFiles, nowMs: number): Promise<TlsMaterial> {
   const [[certs, own], keys, [cas, authorities], crl] = await allStarted([
     certificatesIn(files, 'cert'),
     pemBlocks(files, 'key', /./, 'a private key'),
@@ -52,6 +64,11 @@ export async function loadTlsMaterial(files: TlsFiles, nowMs: number): Promise<T
   const [cert, key, ca] = [certs.join(''), keys.join(''), cas.join('')];
   const context: SecureContextOptions = { cert, key, ca, ...(crl && { crl }) };
   usable(files, 'cert', () => createSecureContext({ cert }));
+  for (const one of own) {
+    const { namedCurve = 'prime256v1' } = usable(files, 'cert', () => one.publicKey.asymmetricKeyDetails) ?? {};
+    if (!CURVES.includes(namedCurve))
+      throw refused(`${place(files, 'cert')}: ${nameOf(one)} has a key on the curve ${namedCurve}: expected ${CURVES}`);
+  }
   const privateKey = usable(files, 'key', () => createPrivateKey(key));
   if (own[0]?.checkPrivateKey(privateKey) !== true)
     throw refused(`${place(files, 'cert')}, ${place(files, 'key')}: the key belongs to another certificate`);
@@ -111,9 +128,13 @@ async function pemBlocks(files: TlsFiles, file: keyof TlsFiles, label: RegExp, w
   return found;
 }
 
+/** Roots are first: OpenSSL tries one authority of a name and key, and a cross-signed one may lack its issuer. */
 async function certificatesIn(files: TlsFiles, file: 'cert' | 'clientCa') {
   const blocks = await pemBlocks(files, file, /^(?:TRUSTED |X509 )?CERTIFICATE$/, 'a certificate');
-  return [blocks, blocks.map((block) => usable(files, file, () => new X509Certificate(block)))] as const;
+  const found = blocks.map((block) => [block, usable(files, file, () => new X509Certificate(block))] as const);
+  const rank = ([, one]: (typeof found)[number]): number => Number(file === 'clientCa' && !one.checkIssued(one));
+  const sorted = found.toSorted((one, other) => rank(one) - rank(other));
+  return [sorted.map(([block]) => block), sorted.map(([, one]) => one)] as const;
 }
 
 function usable<T>(files: TlsFiles, file: keyof TlsFiles, read: () => T): T {
@@ -127,13 +148,23 @@ function usable<T>(files: TlsFiles, file: keyof TlsFiles, read: () => T): T {
 /** Describes OpenSSL's reason to refuse the certificates that an authority signs, which is one of `all`. */
 function faultText(files: TlsFiles, authority: X509Certificate, code: string, all: readonly X509Certificate[]): string {
   const ofList = code.includes('CRL');
+  const refusal = `OpenSSL refuses every producer of ${nameOf(authority)} (${code})`;
+  const text = `${place(files, ofList ? 'clientCrl' : 'clientCa')}: ${refusal}`;
+  if (code.startsWith('UNABLE_TO_GET_ISSUER_CERT'))
+    return `${text}: add its root (the issuer ${quoted(topOf(authority, all).issuer)} is missing)`;
   const advice = ofList ? 'list needs an authorityKeyIdentifier' : 'authority needs a subjectKeyIdentifier';
   const isShared = all.some(({ subject, raw }) => subject === authority.subject && raw !== authority.raw);
   return (
-    `${place(files, ofList ? 'clientCrl' : 'clientCa')}: OpenSSL refuses every producer of ${nameOf(authority)} ` +
-    `(${code})${ofList ? ': every authority needs a current revocation list' : ''}` +
+    `${text}${ofList ? ': every authority needs a current revocation list' : ''}` +
     (isShared && !INTENDED.has(code) ? `; another authority has this name, so each ${advice}` : '')
   );
+}
+
+/** Returns the last authority that is known on the way to the root. */
+function topOf(authority: X509Certificate, all: readonly X509Certificate[]): X509Certificate {
+  const others = all.filter((one) => one !== authority);
+  const issuer = others.find((one) => authority.checkIssued(one));
+  return issuer === undefined ? authority : topOf(issuer, others);
 }
 
 export function tlsReloadable(files: TlsFiles, clock: Clock): Promise<Reloadable<TlsMaterial>> {
@@ -148,10 +179,12 @@ export function tlsReloadable(files: TlsFiles, clock: Clock): Promise<Reloadable
 
 /** Returns a warning for each name of two authorities whose keys differ, because the name may be all that is known. */
 function sharedNames(files: TlsFiles, authorities: readonly X509Certificate[]): string[] {
-  const shared = [...Map.groupBy(authorities, nameOf)].filter(([, same]) => new Set(same.map(keyText)).size > 1);
+  const shared = [...Map.groupBy(authorities, ({ subject }) => subject)].filter(
+    ([, same]) => new Set(same.map(keyText)).size > 1,
+  );
   return shared.map(
-    ([name]) =>
-      `${place(files, 'clientCa')}: two authorities are named ${name}: producers of the second one are refused ` +
+    ([subject]) =>
+      `${place(files, 'clientCa')}: two authorities are named ${quoted(subject)}: producers of the second one are refused ` +
       'if their certificates have no authorityKeyIdentifier',
   );
 }

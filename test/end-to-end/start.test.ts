@@ -157,6 +157,40 @@ describe('a daemon that waits for its queue', () => {
   });
 });
 
+describe('SIGUSR1, which scripts that rotate logs send,', () => {
+  const BIN = new URL('../../bin/', import.meta.url).pathname;
+
+  it('opens no debugger from the start of a launcher', () => {
+    const launchers = readdirSync(BIN).filter((name) => /^(ingest-[a-z]+|toollint)$/.test(name));
+    assert.equal(launchers.length, 5);
+    for (const name of launchers)
+      assert.match(readFileSync(join(BIN, name), 'utf8'), /^exec "\$here\/node" --disable-sigusr1 /m, name);
+  });
+
+  it('neither ends a program nor opens a debugger, also if npm starts it without a launcher', async () => {
+    const files = ['--cert', pki.path('server.pem'), '--key', pki.path('server-key.pem'), '--ca', pki.path('ca.pem')];
+    const cases = [
+      [join(BIN, 'ingest-gateway')],
+      [join(BIN, 'ingest-consumer')],
+      [join(BIN, 'ingest-admin'), 'status'],
+      [process.execPath, join(BIN, 'ingest-send.ts'), '--sample', '1', ...files, '--url'],
+    ];
+    const trial = async ([command = '', ...args]: readonly string[]): Promise<void> => {
+      const { uri, asked } = await silentServer();
+      const env = { INGEST_QUEUE_URI: uri, ...warehouse(), ...pki.environment };
+      const given = args.at(-1) === '--url' ? [...args, uri.replace('redis:', 'https:')] : args;
+      const program = new TestProcess(command, given, { ...env, INGEST_STATE_DIR: temporaryFolder() });
+      await asked;
+      program.signal('SIGUSR1');
+      program.signal('SIGTERM');
+      program.signal('SIGTERM');
+      assert.notEqual((await program.exited()).code, null, program.output);
+      assert.doesNotMatch(program.output, /Debugger/, given.join(' '));
+    };
+    await Promise.all(cases.map(trial));
+  });
+});
+
 describe('under the documented rights of Redis users', () => {
   const uriOf = (user: string): string => `redis://${user}:secret@127.0.0.1:${redis.port}`;
 

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { X509Certificate } from 'node:crypto';
 import { describe, it } from 'node:test';
+import { OpenSsl } from '../support/openssl.ts';
 import { CertificateAuthority, type IssueOptions } from '../support/certificate-authority.ts';
 import {
   audienceUri,
@@ -100,4 +101,25 @@ describe('a client is unauthenticated', () => {
     ])
       assert.deepEqual(refused(await issued(options)), unauthenticated(detail));
   });
+});
+
+it('the common name is that which OpenSSL reads, and a key on an odd curve ends no process', () => {
+  const made = new OpenSsl();
+  const mask = (kind: string): string => `[req]\nstring_mask=${kind}\ndistinguished_name=n\n[n]\n`;
+  const cases = [
+    ['/O=x/CN=first/CN=second', [], 'first'],
+    ['/CN=Zoë', ['-utf8'], 'Zoë'],
+    ['/CN=Zoë', ['-utf8', '-config', made.write('bmp.cnf', mask('MASK:2048'))], 'Zoë'],
+    ['/CN=Zoë', ['-utf8', '-config', made.write('t61.cnf', mask('MASK:4'))], 'Zoë'],
+    ['/O=x', [], undefined],
+    ['/', [], undefined],
+  ] as const;
+  for (const [at, [subject, more, name]] of cases.entries())
+    for (const curve of ['P-256', 'brainpoolP256r1', 'secp256k1']) {
+      const key = ['-newkey', 'ec', '-pkeyopt', `ec_paramgen_curve:${curve}`];
+      const certificate = new X509Certificate(made.root(`c${at}-${curve}`, subject, ...more, ...key));
+      const identity = clientIdentity(certificate, Date.now());
+      assert.equal('producer' in identity ? identity.producer : undefined, name, `${subject} ${curve}`);
+      if (curve === 'P-256') assert.equal([certificate.toLegacyObject().subject?.CN].flat()[0], name);
+    }
 });

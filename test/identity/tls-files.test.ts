@@ -195,6 +195,14 @@ describe('server certificates that clients would refuse are refused:', () => {
     await assertRefused(files(root, undefined, 'long'), 'CERT', '2099-01-01');
   });
 
+  it('one with a key on a curve that crashes clients that run on node, in the chain too', async () => {
+    made.root('odd-curve', '/CN=odd curve', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:brainpoolP256r1');
+    await assertRefused(files(root, undefined, 'odd-curve'), 'CERT', 'brainpoolP256r1', 'CN=odd curve');
+    made.write('odd-chain.pem', made.text('server.pem') + made.text('odd-curve.pem'));
+    made.write('odd-chain.key', made.text('server.key'));
+    await assertRefused(files(root, undefined, 'odd-chain'), 'CERT', 'brainpoolP256r1');
+  });
+
   it('one for clients only', async () => {
     made.root('mail', '/CN=localhost', '-addext', 'extendedKeyUsage=clientAuth');
     await assertRefused(files(root, undefined, 'mail'), 'CERT', 'INVALID_PURPOSE');
@@ -226,6 +234,49 @@ describe('authorities', () => {
     made.write('v1.key', made.text('root.key'));
     made.issue('old-fashioned', 'v1', CLIENT);
     await assertAccepted(files(made.text('v1.pem'), made.list('v1', '')), 'old-fashioned');
+  });
+
+  it('are accepted without a subject, and named by their serial number', async () => {
+    made.root('nameless', '/');
+    made.issue('of-nameless', 'nameless', CLIENT);
+    await assertAccepted(files(made.text('nameless.pem')), 'of-nameless');
+    await assertAccepted(files(root + made.text('nameless.pem'), made.list('root') + made.list('nameless')), 'shop');
+    made.root('nameless-weak', '/', '-addext', 'keyUsage=critical,digitalSignature');
+    const { serialNumber } = new X509Certificate(made.text('nameless-weak.pem'));
+    await assertRefused(files(root + made.text('nameless-weak.pem')), 'CLIENT_CA', serialNumber);
+  });
+
+  it('are accepted in any order if one is cross-signed, and the missing root of others is named', async () => {
+    made.run('req', '-new', '-key', 'root.key', '-subj', '/O=Shop/CN=root', '-out', 'crossed.csr');
+    made.write('crossed.ext', `${AUTHORITY}\nauthorityKeyIdentifier=keyid`);
+    const by = [
+      '-CA',
+      'other.pem',
+      '-CAkey',
+      'other.key',
+      '-CAcreateserial',
+      '-days',
+      '400',
+      '-extfile',
+      'crossed.ext',
+    ];
+    made.run('x509', '-req', '-in', 'crossed.csr', ...by, '-out', 'crossed.pem');
+    const crossed = made.text('crossed.pem');
+    for (const both of [crossed + root, root + crossed]) {
+      await assertAccepted(files(both), 'shop');
+      await assertAccepted(files(both, made.list('root')), 'shop');
+    }
+    await assertAccepted(files(crossed + other), 'shop', 'web');
+    made.issue('middle', 'root', AUTHORITY);
+    made.issue('lower', 'middle', AUTHORITY);
+    const lacking = made.text('lower.pem') + made.text('middle.pem');
+    for (const [authorities, issuer] of [
+      [crossed, 'CN=other'],
+      [made.text('middle.pem') + other, 'O=Shop, CN=root'],
+      [lacking, 'O=Shop, CN=root'],
+    ] as const)
+      await assertRefused(files(authorities), 'CLIENT_CA', `add its root (the issuer "${issuer}" is missing)`);
+    await assertAccepted(files(lacking + root), 'shop');
   });
 
   it('that have expired are a warning beside one that has not, and the list of a revoked one is used', async () => {
