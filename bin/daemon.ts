@@ -2,8 +2,9 @@
 //
 // A failed startup is reported in the log if the log is JSON, and otherwise as a sentence on standard error.
 import type { AddressInfo } from 'node:net';
-import { errno, type Environment, type ReadConfig } from '../lib/process/read-settings.ts';
+import type { Environment, ReadConfig } from '../lib/process/read-settings.ts';
 import { createLog, logsText, type Log } from '../lib/process/log.ts';
+import { errno, trustServers } from '../lib/process/operator-file.ts';
 import { BUILD, EXIT, modeOf, StartFailure, versionLine } from '../lib/process/program.ts';
 import { addressText, type BindAddress } from '../lib/process/setting-kinds.ts';
 import type { Key } from '../lib/process/settings.ts';
@@ -11,6 +12,10 @@ import { daemonHelp, shownSettings, type HelpText } from '../lib/process/setting
 import { onStopSignals, signalExit } from './early-signals.ts';
 import { complainer, endNow, endWritten, onOutputFailure, print } from './terminal.ts';
 import { SYSTEM } from '../lib/process/clock.ts';
+
+interface Trusting {
+  readonly serverCa?: string | undefined;
+}
 
 export interface Daemon<C> extends HelpText {
   readonly read: (environment: Environment) => ReadConfig<C>;
@@ -32,7 +37,7 @@ interface Stop {
 export type OnStop = (stop: Stop) => void;
 
 /** Runs the daemon. Exits the process if none is running, for example after `--help` or a failed startup. */
-export async function startDaemon<C>(daemon: Daemon<C>): Promise<void> {
+export async function startDaemon<C extends Trusting>(daemon: Daemon<C>): Promise<void> {
   const name = `ingest-${daemon.program}`;
   process.title = name;
   process.exitCode = EXIT.fatal;
@@ -46,7 +51,7 @@ export async function startDaemon<C>(daemon: Daemon<C>): Promise<void> {
 }
 
 /** Returns an exit code if the process must exit. */
-async function started<C>(daemon: Daemon<C>, name: string): Promise<number | undefined> {
+async function started<C extends Trusting>(daemon: Daemon<C>, name: string): Promise<number | undefined> {
   const { program } = daemon;
   const complain = complainer(name);
   let log: Log | undefined;
@@ -57,6 +62,7 @@ async function started<C>(daemon: Daemon<C>, name: string): Promise<number | und
       return EXIT.clean;
     }
     const read = daemon.read(process.env);
+    trustServers(read.config?.serverCa);
     if (mode !== 'run') return await check(daemon, read, mode, complain);
     log = createLog(name, read.log);
     endOnBugs(log);

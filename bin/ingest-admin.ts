@@ -5,6 +5,7 @@ import { AttentionNeeded, UsageError, type Session } from '../lib/admin/session.
 import { ask } from '../lib/admin/terminal.ts';
 import { QueueFailed } from '../lib/ingest/queue-admin.ts';
 import { WarehouseFailed } from '../lib/ingest/warehouse-admin.ts';
+import { trustServers } from '../lib/process/operator-file.ts';
 import { EXIT, StartFailure, versionLine } from '../lib/process/program.ts';
 import { SettingRefused } from '../lib/redis/wire/errors.ts';
 import { queueAdmin } from '../lib/redis/admin/stream-admin.ts';
@@ -31,6 +32,7 @@ async function main(): Promise<number> {
   const { config, report } = readAdminConfig(withRunning(process.env, complain), line.uses);
   for (const warning of report.warnings) complain(`warning: ${warning}`);
   if (config === undefined) throw new StartFailure(EXIT.configuration, report.problems.join('\n'));
+  trustServers(config.serverCa);
   const { queueUri: uri, queuePartitions: partitions } = config;
   const sides = line.uses.sides.filter((side) => (side === 'queue' ? uri : config.warehouseUri) !== '');
   const queue = sides.includes('queue')

@@ -25,6 +25,7 @@ export function readAdminConfig(environment: Environment, { sides, either = fals
     for (const side of sides) if (!isSet(side)) settings.missing(KEYS[side], SETTINGS[KEYS[side]].schemes);
   return settings.read({
     queueUri: queueUriOf(settings),
+    serverCa: settings.get('INGEST_TLS_SERVER_CA'),
     queuePartitions: settings.get('INGEST_QUEUE_PARTITIONS'),
     queueReplicas: settings.given('INGEST_QUEUE_REPLICAS') ? settings.get('INGEST_QUEUE_REPLICAS') : undefined,
     warehouseUri: settings.get('INGEST_WAREHOUSE_URI') ?? '',

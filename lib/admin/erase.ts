@@ -14,7 +14,7 @@ import { isEventId, parseEvent } from '../ingest/event.ts';
 import { streamOf, type QueuedCopy, type QueuedStream } from '../ingest/queue-admin.ts';
 import { quarantineRowName } from '../ingest/warehouse.ts';
 import { auditLines } from '../ingest/warehouse-admin.ts';
-import { errno } from '../process/read-settings.ts';
+import { errno } from '../process/operator-file.ts';
 import { printable } from '../process/printable.ts';
 import { audited, eraseTraces, pages, printResult, UsageError, type Session, type Tally } from './session.ts';
 import { counted, countText, timeText } from './terminal.ts';

@@ -1,6 +1,7 @@
 // The consumer's configuration, from its settings (lib/process/settings.ts).
 import { Settings, type Environment } from '../process/read-settings.ts';
 import { queueUriOf } from '../process/queue-uri.ts';
+import { exportsSpans } from '../telemetry/tracing.ts';
 
 export type ConsumerConfig = NonNullable<ReturnType<typeof readConsumerConfig>['config']>;
 
@@ -8,6 +9,7 @@ export function readConsumerConfig(environment: Environment) {
   const settings = new Settings(environment, 'consumer');
   return settings.read({
     queueUri: queueUriOf(settings),
+    serverCa: settings.get('INGEST_TLS_SERVER_CA'),
     queuePartitions: settings.get('INGEST_QUEUE_PARTITIONS'),
     warehouseUri: settings.get('INGEST_WAREHOUSE_URI') ?? '',
     address: settings.get('INGEST_CONSUMER_ADDR'),
@@ -15,7 +17,7 @@ export function readConsumerConfig(environment: Environment) {
     batchMax: settings.get('INGEST_CONSUMER_BATCH_MAX'),
     replicasMax: settings.get('INGEST_CONSUMER_REPLICAS_MAX'),
     drainTimeoutMs: settings.get('INGEST_DRAIN_TIMEOUT_MS'),
-    exportsSpans: settings.get('OTEL_EXPORTER_OTLP_ENDPOINT') !== undefined,
+    exportsSpans: exportsSpans(settings, environment),
     schemasDir: settings.get('INGEST_SCHEMAS_DIR'),
   });
 }

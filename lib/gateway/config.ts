@@ -4,6 +4,7 @@ import type { TlsFiles } from '../identity/tls-material.ts';
 import { Settings, type Environment } from '../process/read-settings.ts';
 import { isDispatcher, queueUriOf } from '../process/queue-uri.ts';
 import { addressText, isLoopback } from '../process/setting-kinds.ts';
+import { exportsSpans } from '../telemetry/tracing.ts';
 
 /** The source of TLS material: files, or development certificates in the state folder. */
 export type TlsSource = ({ readonly kind: 'files' } & TlsFiles) | { readonly kind: 'development' };
@@ -22,6 +23,7 @@ export function readGatewayConfig(environment: Environment) {
   const queueUri = queueUriOf(settings);
   const config = {
     queueUri,
+    serverCa: settings.get('INGEST_TLS_SERVER_CA'),
     queuePartitions: settings.get('INGEST_QUEUE_PARTITIONS'),
     queueReplicas: settings.get('INGEST_QUEUE_REPLICAS'),
     queueDurability: settings.get('INGEST_QUEUE_DURABILITY'),
@@ -51,7 +53,7 @@ export function readGatewayConfig(environment: Environment) {
       : Math.ceil(connectionsMax / 4),
     httpReader: settings.get('INGEST_HTTP_READER'),
     proxyFrom: settings.get('INGEST_PROXY_FROM'),
-    exportsSpans: settings.get('OTEL_EXPORTER_OTLP_ENDPOINT') !== undefined,
+    exportsSpans: exportsSpans(settings, environment),
 
     ...times(settings, queueUri),
   };

@@ -10,9 +10,8 @@
 // nothing.
 import { Type, type Static } from '@sinclair/typebox';
 import { TypeCompiler } from '@sinclair/typebox/compiler';
-import { errno } from '../process/read-settings.ts';
 import { messageOf } from '../process/message-of.ts';
-import { JSON_BYTES_MAX, readOperatorFile, strictJson, textOf } from '../process/operator-file.ts';
+import { errno, JSON_BYTES_MAX, readOperatorFile, strictJson, textOf } from '../process/operator-file.ts';
 import { comparableName } from '../process/producer-name.ts';
 import { matchesParts } from '../process/wildcard.ts';
 

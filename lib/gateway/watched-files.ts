@@ -10,7 +10,7 @@ import { audienceUri } from '../identity/producer-identity.ts';
 import { tlsReloadable, type TlsFiles, type TlsMaterial } from '../identity/tls-material.ts';
 import type { TokenKeys, TokenVerifier } from '../identity/token-verifier.ts';
 import type { Clock, ClockAndRandom } from '../process/clock.ts';
-import { errno } from '../process/read-settings.ts';
+import { errno } from '../process/operator-file.ts';
 import type { Log } from '../process/log.ts';
 import { messageOf } from '../process/message-of.ts';
 import { allStarted, EXIT, StartFailure } from '../process/program.ts';

@@ -6,7 +6,7 @@
 import { generateKeyPairSync, type KeyObject, type X509Certificate } from 'node:crypto';
 import { duplexPair } from 'node:stream';
 import * as tls from 'node:tls';
-import { errno } from '../process/read-settings.ts';
+import { errno } from '../process/operator-file.ts';
 import { certificateCopy, claimsAuthority, leafOf, listCopy, trialKey } from './certificate-copy.ts';
 import type { RevocationList } from './revocation-list.ts';
 

@@ -7,9 +7,8 @@ import { createSecureContext, type SecureContextOptions } from 'node:tls';
 import { ClientTrust, serverFault } from './client-trust.ts';
 import { nameOf, quoted, readRevocationList, type RevocationList } from './revocation-list.ts';
 import type { Clock } from '../process/clock.ts';
-import { errno } from '../process/read-settings.ts';
 import { messageOf } from '../process/message-of.ts';
-import { readOperatorFile } from '../process/operator-file.ts';
+import { errno, readOperatorFile } from '../process/operator-file.ts';
 import { allStarted, EXIT, StartFailure } from '../process/program.ts';
 import { reloadable, type Reloadable } from '../process/reloadable.ts';
 

@@ -10,7 +10,7 @@ import pg from 'pg';
 import { tablesDiffer, WarehouseMisconfigured } from '../ingest/warehouse.ts';
 import type { ClockAndRandom } from '../process/clock.ts';
 import { pauseMs } from '../process/backoff.ts';
-import { maskedUri } from '../process/uri.ts';
+import { bindsChannel, maskedUri } from '../process/uri.ts';
 
 /** Shares of `callTimeoutMs` for one statement and for its wait for a lock. */
 const STATEMENT_SHARE = 0.9;
@@ -60,6 +60,7 @@ export function openSessions({ uri, connectionsMax, connectTimeoutMs, callTimeou
   const limits = [STATEMENT_SHARE, LOCK_SHARE].map((share) => String(Math.floor(callTimeoutMs * share)));
   const pool = new pg.Pool({
     connectionString: uri,
+    enableChannelBinding: bindsChannel(uri),
     max: connectionsMax,
     connectionTimeoutMillis: connectTimeoutMs,
     Client: sessionWith(callTimeoutMs),

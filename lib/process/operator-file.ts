@@ -3,8 +3,22 @@
 //
 // Opening a named pipe waits for a writer, and a device may never end. The process could not even be stopped meanwhile,
 // because such a read blocks a thread. Only regular files are read, and pipes for a limited time.
-import { closeSync, constants, fstatSync, openSync, readFileSync, readSync, statSync, type Stats } from 'node:fs';
+import { X509Certificate } from 'node:crypto';
+import {
+  accessSync,
+  closeSync,
+  constants,
+  fstatSync,
+  openSync,
+  readFileSync,
+  readSync,
+  statSync,
+  type Stats,
+} from 'node:fs';
 import { open } from 'node:fs/promises';
+import * as tls from 'node:tls';
+import { messageOf } from './message-of.ts';
+import { EXIT, StartFailure } from './program.ts';
 
 /** Revocation lists of large authorities have tens of MiB. */
 const BYTES_MAX = 64 << 20;
@@ -27,11 +41,41 @@ export async function readOperatorFile(path: string, bytesMax = BYTES_MAX): Prom
   }
 }
 
-/** True if a read of an existing file might never end, or take too much memory. */
-export function isOddFile(path: string): boolean {
-  const status = statSync(path, { throwIfNoEntry: false });
-  return status !== undefined && ((!status.isFile() && !status.isDirectory()) || status.size > BYTES_MAX);
+/** Returns why a driver could not read a file, or why its read might never end or take too much memory. */
+export function fileFault(path: string): string | undefined {
+  try {
+    accessSync(path, constants.R_OK);
+    checkKind(statSync(path), BYTES_MAX);
+    return undefined;
+  } catch (cause) {
+    return errno(cause);
+  }
 }
+
+/** Returns the code of a system error, such as `ENOENT`, for messages. */
+export function errno(cause: unknown): string {
+  const code = cause instanceof Error && 'code' in cause ? String(cause.code) : 'unknown error';
+  return code === 'EACCES' ? `EACCES: the user ${process.geteuid?.()} may not read it or one of its folders` : code;
+}
+
+/**
+ * Trusts the authorities in a PEM file, besides those of Node, in all later connections of this process to servers.
+ * Throws a StartFailure.
+ */
+export function trustServers(path: string | undefined): void {
+  if (path === undefined) return;
+  try {
+    const blocks = textOf(readOperatorFileOnce(path)).match(CERTIFICATE) ?? [];
+    if (blocks.length === 0) throw new Error('no certificate in PEM format');
+    for (const block of blocks) void new X509Certificate(block);
+    tls.setDefaultCACertificates([...tls.getCACertificates('default'), ...blocks]);
+  } catch (cause) {
+    const why = 'code' in (cause as Error) ? errno(cause) : messageOf(cause);
+    const message = `INGEST_TLS_SERVER_CA=${JSON.stringify(path)}: expected a readable PEM file with authorities (${why})`;
+    throw new StartFailure(EXIT.configuration, message);
+  }
+}
+const CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g;
 
 /** Reads a file that is read only once, so it may be a pipe, such as /dev/stdin. Throws as `readOperatorFile` does. */
 export function readOperatorFileOnce(path: string): Buffer {

@@ -2,9 +2,9 @@
 // report, each with the key, the value (secrets masked) and the expectation, so that an operator can correct all of
 // them together.
 import type { LogLevel } from './log.ts';
-import { isOddFile, readOperatorFileOnce, textOf } from './operator-file.ts';
+import { errno, fileFault, readOperatorFileOnce, textOf } from './operator-file.ts';
 import type { PlainSetting, Program, UriSetting } from './setting-kinds.ts';
-import { KNOWN_KEYS, settingsOf, type Key, type SETTINGS } from './settings.ts';
+import { KNOWN_KEYS, RETIRED, settingsOf, type Key, type SETTINGS } from './settings.ts';
 import { expectedUri, isUnencrypted, postgresFiles, shown, uriFault } from './uri.ts';
 
 export type Environment = Readonly<Record<string, string | undefined>>;
@@ -19,11 +19,6 @@ export interface ReadConfig<C> {
 
 /** The type of a setting's value. A URI is undefined if it is unset or invalid. */
 type Value<S> = S extends { readonly default: infer V } ? V : string | undefined;
-
-/** Returns the code of a system error, such as `ENOENT`, for messages. */
-export function errno(cause: unknown): string {
-  return cause instanceof Error && 'code' in cause ? String(cause.code) : 'unknown error';
-}
 
 /** One program's settings. Invalid values are replaced with defaults, so that rules between settings can be checked. */
 export class Settings {
@@ -48,7 +43,7 @@ export class Settings {
   }
 
   /** Adds a problem that only the caller can detect, such as two values that contradict each other. */
-  problem(key: Key | `${Key}_FILE`, expected: string, value = this.#environment[key]): undefined {
+  problem(key: Key | `${Key}_FILE` | `OTEL_${string}`, expected: string, value = this.#environment[key]): undefined {
     const given = value === undefined || value === '' ? '' : `=${shown(key, value)}`;
     this.#problems.push(`${key}${given}: ${expected}`);
   }
@@ -98,8 +93,11 @@ export class Settings {
     if (value === undefined) return required.includes(program) ? this.missing(key, schemes) : undefined;
     const fault = uriFault(value, schemes);
     if (fault !== undefined) return this.problem(key, fault, value);
-    const odd = postgresFiles(value).find(([, path]) => isOddFile(path));
-    if (odd !== undefined) return this.problem(key, `expected ${odd[0]} to name a regular file`, value);
+    for (const [name, path] of postgresFiles(value)) {
+      const unreadable = fileFault(path);
+      if (unreadable !== undefined)
+        return this.problem(key, `expected ${name} to name a readable regular file (${unreadable})`, value);
+    }
     if (isUnencrypted(value))
       this.warning(`${key}: the connection to another machine is not encrypted; add ?sslmode=verify-full`);
     return value;
@@ -107,8 +105,15 @@ export class Settings {
 }
 
 function unknownKeys(environment: Environment): string[] {
-  const unknown = Object.keys(environment).filter((key) => key.startsWith('INGEST_') && !KNOWN_KEYS.includes(key));
+  // Kubernetes describes each Service of the namespace in variables, which begin with its name.
+  const services = Object.keys(environment).flatMap((key) => /^(INGEST_\w+)_SERVICE_HOST$/.exec(key)?.[1] ?? []);
+  const isOfService = (key: string): boolean =>
+    services.some((name) => key.startsWith(`${name}_`) && /^(?:SERVICE|PORT)(?:_|$)/.test(key.slice(name.length + 1)));
+  const unknown = Object.keys(environment).filter(
+    (key) => key.startsWith('INGEST_') && !KNOWN_KEYS.includes(key) && !isOfService(key),
+  );
   return unknown.map((key) => {
+    if (key in RETIRED) return `${key} has no effect since an earlier version: ${RETIRED[key]}; remove the key`;
     const difference = (known: string): number => missingPairs(key, known) + missingPairs(known, key);
     const [nearest] = KNOWN_KEYS.toSorted((one, other) => difference(one) - difference(other));
     return `${key} is not a known key; the nearest one is ${nearest}`;

@@ -24,7 +24,6 @@ const WAREHOUSES = ['sqlite:', 'postgres:', 'postgresql:'];
 
 const isUrl = (text: string, scheme: RegExp): boolean => scheme.test(text) && URL.canParse(text);
 
-const ENDPOINT = textIf('an http or https URL', (text) => isUrl(text, /^https?:/));
 const VISIBLE = textIf('1 to 200 visible ASCII characters', (text) => /^[\x21-\x7e]{1,200}$/.test(text));
 const JWKS = textIf(
   'the path of a JWKS file, or an https URL without a user and a password',
@@ -45,9 +44,9 @@ export const SETTINGS = Object.freeze({
 
   INGEST_QUEUE_PARTITIONS: setting(BOTH_ENDS, integer(1, 256), 8),
   INGEST_QUEUE_REPLICAS: setting(['gateway', 'admin'], integer(0, 100), 0),
+  INGEST_TLS_SERVER_CA: setting(BOTH_ENDS, TEXT),
   INGEST_STATE_DIR: setting(['gateway', 'send', 'admin'], TEXT, '.ingest'),
   INGEST_LOG_LEVEL: setting(DAEMONS, choice(...LOG_LEVELS), 'info'),
-  OTEL_EXPORTER_OTLP_ENDPOINT: setting(DAEMONS, ENDPOINT),
 
   INGEST_GATEWAY_REUSE_PORT: setting(GATEWAY, FLAG, false),
   INGEST_ADMIN_ONLY: setting(GATEWAY, FLAG, false),
@@ -82,6 +81,26 @@ export const SETTINGS = Object.freeze({
 export type Key = keyof typeof SETTINGS;
 
 export const KEYS = Object.keys(SETTINGS) as readonly Key[];
+
+/** Settings of earlier versions, and what to do. A page of an earlier version or an old file may still name them. */
+export const RETIRED: Readonly<Record<string, string>> = {
+  INGEST_LOG_FORMAT: 'the log is text on a terminal and JSON otherwise',
+  INGEST_HANDSHAKE_TIMEOUT_MS: 'a handshake may take 30 seconds',
+  INGEST_HEADERS_TIMEOUT_MS: 'the head of a request may take half of INGEST_REQUEST_TIMEOUT_MS',
+  INGEST_PROXY_PROTOCOL: 'INGEST_PROXY_FROM names the balancers that send the PROXY protocol',
+  INGEST_PRODUCER_METRICS: 'metrics have no label for the producer',
+  INGEST_QUEUE_PREVIOUS_URI: 'the runbook moves a queue with consumers for both ("Moving a queue")',
+  INGEST_QUEUE_COMPRESSION: 'bodies are stored as they were sent',
+  INGEST_QUEUE_UNLANDED_HOURS_MAX: 'an event that has not landed stays in the queue until it lands',
+  INGEST_WAREHOUSE_RETENTION_DAYS: 'ingest-admin prune removes old rows',
+  INGEST_QUARANTINE_RETENTION_DAYS: 'ingest-admin prune --quarantine removes old rows',
+  INGEST_WAREHOUSE_PARTITIONS: 'the warehouse has one table of events',
+  INGEST_DISPATCH_QUEUE_A_URI: 'INGEST_QUEUE_URI=dispatcher://host-a,host-b names both queues',
+  INGEST_DISPATCH_QUEUE_B_URI: 'INGEST_QUEUE_URI=dispatcher://host-a,host-b names both queues',
+  INGEST_DISPATCH_ADDR: 'gateways send to both queues themselves',
+  INGEST_DISPATCH_CLIENTS: 'gateways send to both queues themselves',
+  INGEST_DISPATCH_PLAINTEXT: 'gateways send to both queues themselves',
+};
 
 export const formsOf = (key: Key): readonly string[] => ('schemes' in SETTINGS[key] ? [key, `${key}_FILE`] : [key]);
 

@@ -33,6 +33,9 @@ export function uriFault(value: string, schemes: readonly string[]): string | un
   const isSqlite = scheme === SQLITE && value.length > scheme.length;
   // Drivers stop parsing at a blank, and their errors would show the text before it, perhaps half of a password.
   if (/\s/.test(value) || (scheme !== undefined && !isSqlite && isCut(value))) return NOT_ENCODED;
+  const ports = scheme === undefined || isSqlite ? [] : portsIn(value);
+  // The number may be a password without a host.
+  if (ports.some((port) => port < 1 || port > 65_535)) return 'expected ports from 1 to 65535';
   const hosts = scheme === undefined || isSqlite ? undefined : listUri(value)?.hosts;
   if (hosts === undefined && !isSqlite) return expectedUri(schemes);
   try {
@@ -50,14 +53,21 @@ export function uriFault(value: string, schemes: readonly string[]): string | un
  */
 const isCut = (uri: string): boolean => /^[^/]*\/\/[^#/?]*[#/?].*@/.test(uri);
 
+/** Returns the ports also of a URI that the URL class refuses because of them. */
+const portsIn = (uri: string): number[] =>
+  [...(/^[^/]*\/\/(?:[^/?#]*@)?([^/?#]*)/.exec(uri)?.[1] ?? '').matchAll(/:(\d+)(?=,|$)/g)].map(([, port]) =>
+    Number(port),
+  );
+
 const isPostgres = (uri: string): boolean => /^postgres(?:ql)?:/.test(uri);
 const NOT_ENCODED =
   'expected user, password and path to be percent-encoded: a blank is written %20, # %23, % %25, / %2F and ? %3F';
 const ONE_HOST = 'expected one host: several hosts are not supported';
 
 /** The parameters of a PostgreSQL URI that are supported; the driver ignores names that it does not know. */
-const POSTGRES_PARAMETERS = ['host', 'sslmode', 'sslrootcert', 'sslcert', 'sslkey'];
+const POSTGRES_PARAMETERS = ['host', 'sslmode', 'sslrootcert', 'sslcert', 'sslkey', 'channel_binding'];
 const SSL_MODES = ['disable', 'require', 'verify-ca', 'verify-full'];
+const BINDINGS = ['disable', 'prefer', 'require'];
 
 function postgresFault({ searchParams, hash }: URL): string | undefined {
   if (searchParams.get('host')?.includes(',') === true) return ONE_HOST;
@@ -67,6 +77,11 @@ function postgresFault({ searchParams, hash }: URL): string | undefined {
   if (wrong !== undefined) return `expected no ${wrong} after the ?, only ${POSTGRES_PARAMETERS.join(', ')}, each once`;
   const mode = searchParams.get('sslmode');
   if (mode !== null && !SSL_MODES.includes(mode)) return `expected sslmode to be one of ${SSL_MODES.join(', ')}`;
+  const binding = searchParams.get('channel_binding');
+  if (binding !== null && !BINDINGS.includes(binding))
+    return `expected channel_binding to be one of ${BINDINGS.join(', ')}`;
+  if (binding === 'require' && (mode ?? 'disable') === 'disable')
+    return 'expected sslmode=verify-full with channel_binding=require, because it binds the password to TLS';
   if (mode === 'disable' && names.some((name) => /^ssl(?!mode)/.test(name)))
     return 'expected no certificates with sslmode=disable';
   return undefined;
@@ -80,6 +95,10 @@ export function isUnencrypted(uri: string): boolean {
   const isHere = host.startsWith('/') || /^(?:|localhost|127\.\d+\.\d+\.\d+|\[?::1\]?)$/.test(host);
   return !isHere && (searchParams.get('sslmode') ?? 'disable') === 'disable' && !searchParams.has('sslrootcert');
 }
+
+/** True if a session proves the password for this TLS connection only, if the server can do that. */
+export const bindsChannel = (uri: string): boolean =>
+  ['prefer', 'require'].includes(new URL(uri).searchParams.get('channel_binding') ?? '');
 
 /** Returns the parameters of a PostgreSQL URI that name files, with the paths. */
 export const postgresFiles = (uri: string): readonly (readonly [name: string, path: string])[] =>

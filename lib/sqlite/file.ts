@@ -4,7 +4,7 @@ import { dirname, resolve } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { tablesDiffer, unfitness, WarehouseMisconfigured, type Column } from '../ingest/warehouse.ts';
 import type { Clock } from '../process/clock.ts';
-import { errno } from '../process/read-settings.ts';
+import { errno } from '../process/operator-file.ts';
 import { sqliteUri } from '../process/uri.ts';
 
 /** Time limit for a call that waits for another writer. */

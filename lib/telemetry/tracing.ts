@@ -1,7 +1,7 @@
 // Sends OpenTelemetry spans with the official SDK, over OTLP/HTTP.
 //
-// The packages are optional peer dependencies and are loaded only if OTEL_EXPORTER_OTLP_ENDPOINT is set. If they are
-// missing, the program logs one line and runs without spans. The SDK itself reads OTEL_RESOURCE_ATTRIBUTES,
+// The packages are optional peer dependencies and are loaded only if OpenTelemetry's keys switch the export on. If they
+// are missing, the program logs one line and runs without spans. The SDK itself reads OTEL_RESOURCE_ATTRIBUTES,
 // OTEL_SERVICE_NAME and the other OTEL_EXPORTER_OTLP_* keys.
 //
 // Invariant: no event fails or waits because of a span. At most 2,048 spans wait in memory. Further spans are
@@ -10,6 +10,7 @@ import { hostname } from 'node:os';
 import type { Clock } from '../process/clock.ts';
 import { throttled, type Log } from '../process/log.ts';
 import { BUILD } from '../process/program.ts';
+import type { Environment, Settings } from '../process/read-settings.ts';
 
 /** The parent of a span: the context of a request, of an event, or of another span. */
 export interface SpanParent {
@@ -45,6 +46,40 @@ const PACKAGES = ['api', 'resources', 'sdk-trace', 'exporter-trace-otlp-proto'].
 const CLOSE_TIMEOUT_MS = 2_000;
 const FAILURE_LOG_INTERVAL_MS = 60_000;
 const REASON_LENGTH_MAX = 300;
+
+/** Values that have the effect that OpenTelemetry defines. Others get a warning. */
+const SUPPORTED: Readonly<Record<string, RegExp>> = {
+  OTEL_SDK_DISABLED: /^(?:true|false)$/i,
+  OTEL_TRACES_EXPORTER: /^(?:otlp|none)$/,
+  OTEL_TRACES_SAMPLER: /^(?:parentbased_always_on|always_off)$/,
+  OTEL_EXPORTER_OTLP_PROTOCOL: /^http\/protobuf$/,
+  OTEL_EXPORTER_OTLP_TRACES_PROTOCOL: /^http\/protobuf$/,
+  OTEL_PROPAGATORS: /^(?:tracecontext(?:,baggage)?|baggage,tracecontext)$/,
+  OTEL_METRICS_EXPORTER: /^(?:none|prometheus)$/,
+  OTEL_LOGS_EXPORTER: /^none$/,
+};
+const ENDPOINTS = ['OTEL_EXPORTER_OTLP_TRACES_ENDPOINT', 'OTEL_EXPORTER_OTLP_ENDPOINT'] as const;
+
+/**
+ * True if OpenTelemetry's keys switch the export of spans on. Unlike there, an endpoint or an exporter must be set.
+ * Adds a warning for each key without its effect, and a problem for an endpoint that is not a URL.
+ */
+export function exportsSpans(settings: Settings, environment: Environment): boolean {
+  const value = (key: string): string => environment[key]?.trim() ?? '';
+  const exporters = value('OTEL_TRACES_EXPORTER').split(',').filter(Boolean);
+  const endpoints = ENDPOINTS.filter((key) => value(key) !== '');
+  const isAsked = exporters.length === 0 ? endpoints.length > 0 : exporters.includes('otlp');
+  const isOff = /^true$/i.test(value('OTEL_SDK_DISABLED')) || value('OTEL_TRACES_SAMPLER') === 'always_off';
+  for (const key of endpoints)
+    if (!/^https?:/.test(value(key)) || !URL.canParse(value(key)))
+      settings.problem(key, 'expected an http or https URL');
+  const names = Object.keys(SUPPORTED).filter((key) => value(key) !== '' && SUPPORTED[key]?.test(value(key)) === false);
+  const isHidden = value('OTEL_EXPORTER_OTLP_TRACES_PROTOCOL') !== '';
+  for (const key of isOff ? [] : names)
+    if (key !== 'OTEL_EXPORTER_OTLP_PROTOCOL' || !isHidden)
+      settings.warning(`${key}=${value(key)} has no effect here: see "Tracing" in deploy/operate.md`);
+  return isAsked && !isOff;
+}
 
 export async function startTracing(service: string, log: Log, clock: Clock): Promise<Tracing | undefined> {
   const sdk = await loadSdk(log);
@@ -116,7 +151,7 @@ function loadSdk(log: Log) {
     import('@opentelemetry/exporter-trace-otlp-proto'),
   ]).catch((cause: unknown) => {
     const missing = `missing: npm install ${PACKAGES.join(' ')}`;
-    log.warn({ reason: (cause as Error).message }, `OTEL_EXPORTER_OTLP_ENDPOINT is set and packages are ${missing}`);
+    log.warn({ reason: (cause as Error).message }, `spans are not exported, because packages are ${missing}`);
     return undefined;
   });
 }

@@ -48,13 +48,15 @@ export const boardQueries = boardPanels.flatMap(({ targets = [] }) => targets.ma
 
 export const withoutBlocks = (page: string): string => page.replaceAll(/^ *```[^]*?^ *```$/gm, '');
 
-/** Returns the anchors of a page's chapters. */
+/** Returns the anchors of a page: those of its chapters, and others with an id. */
 export const anchorsOf = (page: string): readonly string[] =>
-  [...withoutBlocks(page).matchAll(/^#+ (.+)$/gm)].map(([, title = '']) =>
-    title
-      .toLowerCase()
-      .replaceAll(/[^a-z0-9 -]/g, '')
-      .replaceAll(' ', '-'),
+  [...withoutBlocks(page).matchAll(/^#+ (.+)$|<a id="([^"]+)">/gm)].map(
+    ([, title = '', id]) =>
+      id ??
+      title
+        .toLowerCase()
+        .replaceAll(/[^a-z0-9 -]/g, '')
+        .replaceAll(' ', '-'),
   );
 
 /** Parses the documents in a YAML text as YAML 1.1, which Kubernetes reads. */

@@ -127,9 +127,9 @@ describe('the package on an empty Debian', () => {
     const [gateway = '', consumer = ''] = blocks.filter((one) => one.startsWith('INGEST_QUEUE_URI='));
     writeFileSync(machine.path('etc/ingest/gateway.env'), gateway, { flag: 'a' });
     writeFileSync(machine.path('etc/ingest/consumer.env'), consumer, { flag: 'a' });
-    const [enable = ''] = block('systemctl enable').split('\n');
+    const [enable = '', probes = ''] = block('systemctl enable').split('\n');
     machine.ok(enable);
-    await ready();
+    assert.equal(machine.ok(probes).match(/"ready"/g)?.length, 2);
     const [send = '', look = ''] = block('curl --cacert').split(/\n(?=curl)/);
     assert.match(machine.ok(send, '', '/root'), /"status":"accepted"/);
     await machine.prints(look, /"status":"landed"/);
@@ -169,6 +169,15 @@ describe('the package on an empty Debian', () => {
     machine.ok('DEBIAN_FRONTEND=noninteractive apt install ./ingest-gateway_*.deb </dev/null');
     assert.equal(machine.ok('cat /etc/ingest/gateway.env'), settings);
     assert.equal(machine.ok("dpkg-query -W -f '${Conffiles}' ingest-gateway"), '');
+  });
+
+  it('starts again what ran when it was removed, and nothing else', { timeout: PATIENCE_MS }, async () => {
+    machine.ok('systemctl enable ingest-consumer@9465');
+    machine.ok('DEBIAN_FRONTEND=noninteractive apt remove ingest-gateway');
+    machine.ok('DEBIAN_FRONTEND=noninteractive apt install ./ingest-gateway_*.deb </dev/null');
+    await ready();
+    assert.match(machine.ok('systemctl is-active ingest-reconcile.timer'), /^active/);
+    assert.doesNotMatch(machine.sh('systemctl is-active ingest-consumer@9465').text, /^active/);
   });
 
   it('is purged with its keys, settings, links and caches, and without the data', { timeout: PATIENCE_MS }, () => {

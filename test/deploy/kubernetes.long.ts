@@ -156,16 +156,6 @@ describe('the Kubernetes objects', () => {
     assert.ok(resting * 2 ** 20 + connections * 80_000 <= megabytes * 2 ** 20);
   });
 
-  it('include a check whose failed Job is gone when the next one runs, because its alert fires while it exists', () => {
-    const check = objects.find(({ metadata }) => metadata.name === 'ingest-reconcile');
-    const { schedule, jobTemplate } = check?.spec as {
-      schedule: string;
-      jobTemplate: { spec: { ttlSecondsAfterFinished?: number } };
-    };
-    const hours = Number(/^\d+ \*\/(\d+) \* \* \*$/.exec(schedule)?.[1]);
-    assert.equal(jobTemplate.spec.ttlSecondsAfterFinished, hours * 3_600);
-  });
-
   it('have the numbers, budgets, secrets and ports that the pages promise', () => {
     const [gateway, consumer] = [deploymentOf('gateway'), deploymentOf('consumer')];
     assert.deepEqual([gateway.spec.replicas, consumer.spec.replicas], [undefined, 3]);

@@ -39,7 +39,7 @@ describe('the image', () => {
     const launcher = /^exec [^]*/m.exec(read('bin/ingest-gateway'))?.[0] ?? '';
     const options = (text: string): string[] => text.match(/--(?!disable)[a-z-]+(=\d+)?/g) ?? [];
     assert.equal(options(launcher).length, 3);
-    assert.deepEqual(ENTRYPOINT, ['node', ...options(launcher)]);
+    assert.deepEqual(ENTRYPOINT, ['node', '--disable-sigusr1', ...options(launcher)]);
   });
 });
 

@@ -37,7 +37,9 @@ describe('both units', () => {
     const [, group = ''] = /^install -g (\w+) -m 640 server\.pem/m.exec(deployFile('install.md')) ?? [];
     assert.notEqual(group, '');
     assert.deepEqual(gateway.get('SupplementaryGroups'), [group]);
-    assert.deepEqual(consumer.get('InaccessiblePaths'), ['-/etc/ingest/tls']);
+    // The folder also has the authorities of Redis and PostgreSQL, which every program reads.
+    for (const values of [consumer, unit('ingest-reconcile.service')])
+      assert.deepEqual(values.get('InaccessiblePaths'), ['-/etc/ingest/tls/server-key.pem']);
   });
 
   it('may write the SQLite file of install.md, as one user, and have compiled code for each instance', () => {
@@ -61,6 +63,13 @@ describe('the unit ingest-reconcile.service', () => {
     const line = readCommandLine(args, 0);
     assert.ok(typeof line === 'object' && !args.includes('--land'), args.join(' '));
     assert.deepEqual(unit('ingest-reconcile.timer').get('OnCalendar'), ['*-*-* 00/6:17']);
+  });
+
+  it('may open the SQLite file of install.md, as the programs that write it', () => {
+    const [, folder = ''] = /sqlite:(\/var\/lib\/\w+)\/\w+\.db/.exec(deployFile('install.md')) ?? [];
+    assert.deepEqual(values.get('User'), gateway.get('User'));
+    // SQLite writes beside the file also to read it.
+    assert.deepEqual([values.get('ProtectSystem'), values.get('ReadWritePaths')], [['strict'], [`-${folder}`]]);
   });
 
   it('writes its metrics to a folder that others can read, and the page links the same file', () => {

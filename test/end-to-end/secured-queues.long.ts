@@ -14,7 +14,7 @@ const pki = await Pki.create();
 
 async function assertLands(uris: { readonly gateway: string; readonly consumer: string }): Promise<void> {
   const store = sqliteStore();
-  const env = { ...PATIENT, NODE_EXTRA_CA_CERTS: pki.path('ca.pem'), INGEST_QUEUE_REPLICAS: '1' };
+  const env = { ...PATIENT, INGEST_TLS_SERVER_CA: pki.path('ca.pem'), INGEST_QUEUE_REPLICAS: '1' };
   const pipeline = await Pipeline.start({ queueUri: uris.gateway, warehouseUri: store.uri, replicas: 0, env });
   const { program } = await pipeline.startConsumer({ INGEST_QUEUE_URI: uris.consumer });
   const ids = Array.from({ length: 20 }, (_, at) => `secured-${at}`);

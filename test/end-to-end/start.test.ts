@@ -14,7 +14,7 @@ import { openLink } from '../support/link.ts';
 import { Pipeline } from '../support/pipeline.ts';
 import { Program, type ProgramName } from '../support/program.ts';
 import { rule } from '../support/redis-rights.ts';
-import { freePort, TestRedis } from '../support/redis.ts';
+import { freePort, TestRedis, tlsArguments } from '../support/redis.ts';
 import { atEnd, eventually, temporaryFolder } from '../support/scope.ts';
 import { sqliteStore } from '../support/warehouse-store.ts';
 
@@ -157,6 +157,33 @@ describe('a daemon that waits for its queue', () => {
   });
 });
 
+it('a private authority of the servers is one setting of every program, and an unreadable file is refused', async () => {
+  const tlsPort = await freePort();
+  await TestRedis.start(['--tls-port', String(tlsPort), ...(await tlsArguments(pki))]);
+  const store = warehouse();
+  const cases = [
+    ['ingest-consumer', '--check=connect'],
+    ['ingest-gateway', '--check=connect'],
+    ['ingest-admin', 'tail', '-n', '1'],
+  ] as const;
+  const missing = join(temporaryFolder(), 'missing.pem');
+  for (const [name, ...args] of cases) {
+    const env = { INGEST_QUEUE_URI: `rediss://127.0.0.1:${tlsPort}`, ...(name === 'ingest-consumer' && store) };
+    await assertEnds(started(name, env, args), 4, /self-signed certificate|unable to (?:verify|get)/);
+    const known = started(name, { ...env, INGEST_TLS_SERVER_CA: pki.path('ca.pem') }, args);
+    assert.equal(await known.ended, name === 'ingest-admin' ? 1 : 0, known.output);
+    for (const [path, words] of [
+      [missing, 'ENOENT'],
+      [pki.path('server-key.pem'), 'no certificate'],
+    ] as const)
+      await assertEnds(
+        started(name, { ...env, INGEST_TLS_SERVER_CA: path }, args),
+        2,
+        new RegExp(`INGEST_TLS_SERVER_CA="${path}": expected .*${words}`),
+      );
+  }
+});
+
 describe('SIGUSR1, which scripts that rotate logs send,', () => {
   const BIN = new URL('../../bin/', import.meta.url).pathname;
 
@@ -248,7 +275,7 @@ describe('--check', () => {
       [{ INGEST_QUEUE_URI: 'u:hunter2@queue' }, 2, /INGEST_QUEUE_URI/],
       [{ INGEST_WAREHOUSE_URI_FILE: pipe }, 2, /INGEST_WAREHOUSE_URI_FILE=.*pipe that no process wrote/],
       [{ INGEST_WAREHOUSE_URI: `sqlite:${pipe}` }, 5, /INGEST_WAREHOUSE_URI=.*expected a regular file/],
-      [{ INGEST_WAREHOUSE_URI: `postgres://h/d?sslcert=${pipe}` }, 2, /expected sslcert to name a regular file/],
+      [{ INGEST_WAREHOUSE_URI: `postgres://h/d?sslcert=${pipe}` }, 2, /expected sslcert to name a readable regular file/],
       [{ INGEST_PRODUCERS_FILE: pipe }, 2, /INGEST_PRODUCERS_FILE=.*not a regular file/],
       [{ INGEST_QUEUE_URI: `redis://${nobody}` }, 4, /INGEST_QUEUE_URI=redis:\/\/u:\*\*\*@.*ECONNREFUSED/],
       [{ INGEST_WAREHOUSE_URI: `postgres://${nobody}/d` }, 5, /INGEST_WAREHOUSE_URI=postgres:\/\/u:\*\*\*@.*REFUSED/],

@@ -12,6 +12,7 @@ import { Pki } from '../support/pki.ts';
 import { eventually, temporaryFolder } from '../support/scope.ts';
 import { SYSTEM } from '../support/system.ts';
 import { jwks, TokenIssuer } from '../support/tokens.ts';
+import { served } from '../identity/token-fixture.ts';
 import { VirtualClock } from '../support/virtual-clock.ts';
 
 function configured(more: Readonly<Record<string, string>>) {
@@ -142,4 +143,31 @@ describe('the files of a running gateway', () => {
     assert.deepEqual(await samples('ingest_reload_current'), [1, 1, 1]);
     watched.stop();
   });
+});
+
+it('SIGHUP requests the token keys at a URL again, each time, also after a failure', async () => {
+  const [pki, issuer] = await Promise.all([Pki.create(), TokenIssuer.create('first')]);
+  let requests = 0;
+  const url = await served((_request, response) => {
+    requests += 1;
+    if (requests === 1) response.writeHead(500).end();
+    else response.end(jwks(issuer));
+  });
+  const { config, log } = configured({ ...pki.environment, INGEST_TOKEN_JWKS: url });
+  const files = await readFiles(config, log, SYSTEM);
+  const metrics = gatewayMetrics(SYSTEM.clock);
+  const gateway = {
+    replaceTls: async () => undefined,
+    replaceProducers: () => undefined,
+    forgetVerdicts: () => undefined,
+  };
+  const watched = watchFiles(config, files, { gateway, metrics }, log, new VirtualClock());
+  const current = async (): Promise<string | undefined> =>
+    /ingest_reload_current\{kind="token_keys"\} (\d)/.exec(await metrics.registry.metrics())?.[1];
+  for (const [at, wanted] of ['0', '1', '1'].entries()) {
+    watched.reload();
+    await eventually('the keys are requested', () => requests === at + 1);
+    await eventually('the metric follows', async () => (await current()) === wanted);
+  }
+  watched.stop();
 });

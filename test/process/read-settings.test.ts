@@ -6,7 +6,7 @@ import fc from 'fast-check';
 import { Settings, type Environment } from '../../lib/process/read-settings.ts';
 import { addressText, type PlainSetting } from '../../lib/process/setting-kinds.ts';
 import { maskedUri, shown, sqlitePath, sqliteUri } from '../../lib/process/uri.ts';
-import { SETTINGS, type Key } from '../../lib/process/settings.ts';
+import { KNOWN_KEYS, RETIRED, SETTINGS, type Key } from '../../lib/process/settings.ts';
 import { shownSettings } from '../../lib/process/settings-help.ts';
 import { temporaryFolder } from '../support/scope.ts';
 
@@ -114,10 +114,6 @@ describe('the value of a setting', () => {
       same('keys.json', '/etc/keys.json', 'https://keys:8443/x'),
       ['http://keys', 'HTTPS://', 'file:///keys.json', 'https://', 'https://user:hunter2@keys'],
     ],
-    OTEL_EXPORTER_OTLP_ENDPOINT: [
-      same('http://collector:4318', 'https://collector:4318'),
-      ['grpc://collector:4317', 'collector:4318', 'xhttp://collector'],
-    ],
   };
   for (const [key, [good, bad]] of Object.entries(cases))
     it(`of ${key} is checked completely`, () => {
@@ -148,6 +144,30 @@ describe('an unknown key', () => {
     ]);
   });
 
+  it('of an earlier version is answered with what to do, and none that Kubernetes adds for a Service is unknown', () => {
+    const services = {
+      ...{
+        INGEST_GATEWAY_SERVICE_HOST: '10.0.0.1',
+        INGEST_GATEWAY_SERVICE_PORT: '443',
+        INGEST_GATEWAY_PORT: 'tcp://a',
+      },
+      ...{ INGEST_GATEWAY_SERVICE_PORT_PRODUCERS: '443', INGEST_GATEWAY_PORT_443_TCP_ADDR: '10.0.0.1' },
+      ...{ INGEST_REDIS_SERVICE_HOST: '10.0.0.2', INGEST_REDIS_PORT_6379_TCP: 'tcp://b', INGEST_OTHER_PORT: '1' },
+      INGEST_GATEWAY_PORTS: '1',
+    };
+    const { warnings } = gateway({ INGEST_HEADERS_TIMEOUT_MS: '5', ...services }).read({}).report;
+    assert.deepEqual(
+      warnings.map((text) => text.replace(/;.*/, '')),
+      [
+        'INGEST_HEADERS_TIMEOUT_MS has no effect since an earlier version: the head of a request may take half of ' +
+          'INGEST_REQUEST_TIMEOUT_MS',
+        'INGEST_OTHER_PORT is not a known key',
+        'INGEST_GATEWAY_PORTS is not a known key',
+      ],
+    );
+    for (const key of Object.keys(RETIRED)) assert.ok(!KNOWN_KEYS.includes(key), key);
+  });
+
   it('can be the _FILE form of a key that is not a URI', () => {
     const { warnings } = gateway({ INGEST_AUDIENCE_FILE: '/x', INGEST_WAREHOUSE_URI_FILE: '' }).read({}).report;
     assert.deepEqual(warnings, ['INGEST_AUDIENCE_FILE is not a known key; the nearest one is INGEST_AUDIENCE']);
@@ -176,6 +196,11 @@ describe('a URI', () => {
       'h/db?sslmode=disable&sslrootcert=/ca.pem',
       'h/db?target_session_attrs=any',
       'h/db#x',
+      'h/db?channel_binding=require',
+      'h/db?sslmode=require&channel_binding=always',
+      `h/db?sslrootcert=${join(folder, 'absent')}`,
+      `h/db?sslkey=${folder}/uri/below`,
+      'h:65536/db',
     ])
       assert.equal(problems(rest).length, 1, rest);
     const warnings = (rest: string) =>
@@ -186,7 +211,9 @@ describe('a URI', () => {
       ['h/db', 1],
       ['u:p@192.0.2.1/db?sslmode=disable', 1],
       ['h/db?sslmode=verify-full', 0],
-      ['h/db?sslrootcert=/ca.pem', 0],
+      [`h/db?sslrootcert=${file('ca.pem', 'x')}`, 0],
+      ['u:p@ep-1.neon.tech/db?sslmode=require&channel_binding=require', 0],
+      ['localhost/db?channel_binding=prefer', 0],
       ['localhost:5432/db', 0],
       ['[::1]/db', 0],
       ['h/db?host=%2Fvar%2Frun', 0],
@@ -253,6 +280,8 @@ describe('a URI', () => {
       'redis//u:hunter2@host',
       'redis://u:hunter2@ho st',
       'redis://u:hunter2@host:99999',
+      'redis://u:hunter2@host:0',
+      'redis+cluster://u:hunter2@a:99999,b:1',
     ]) {
       const secret = file('secret', text);
       chmodSync(secret, 0o600);
