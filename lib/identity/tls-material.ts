@@ -66,7 +66,9 @@ async function materialOf(files: TlsFiles, nowMs: number): Promise<TlsMaterial> 
   for (const one of own) {
     const { namedCurve = 'prime256v1' } = usable(files, 'cert', () => one.publicKey.asymmetricKeyDetails) ?? {};
     if (!CURVES.includes(namedCurve))
-      throw refused(`${place(files, 'cert')}: ${nameOf(one)} has a key on the curve ${namedCurve}: expected ${CURVES}`);
+      throw refused(
+        `${place(files, 'cert')}: ${nameOf(one)} has a key on the curve ${namedCurve}: expected ${CURVES.join(', ')}`,
+      );
   }
   const privateKey = usable(files, 'key', () => createPrivateKey(key));
   if (own[0]?.checkPrivateKey(privateKey) !== true)
