@@ -25,13 +25,14 @@ interface Spec extends Partial<Job> {
   readonly jobTemplate?: { readonly spec: Job };
 }
 
-const objects = globSync('kubernetes/{admin-job.yaml,base/*.yaml,components/**/*.yaml}', { cwd: DEPLOY }).flatMap(
-  (path) =>
-    documents(deployFile(path)).map(({ kind, metadata, spec }) => ({
-      ...{ path, kind: String(kind), spec: (spec ?? {}) as Spec },
-      name: String((metadata as { name?: string } | undefined)?.name),
-    })),
-);
+interface KubernetesObject {
+  readonly metadata?: { readonly name: string };
+  readonly spec?: Spec;
+}
+
+const objects = globSync('kubernetes/{admin-job.yaml,base/*.yaml,components/**/*.yaml}', { cwd: DEPLOY })
+  .flatMap((path) => documents(deployFile(path)) as readonly KubernetesObject[])
+  .map(({ metadata, spec = {} }) => ({ name: metadata?.name ?? '', spec }));
 const jobs = objects.flatMap(({ name, spec }) =>
   spec.jobTemplate ? [{ name, spec, job: spec.jobTemplate.spec }] : [],
 );
