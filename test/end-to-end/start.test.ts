@@ -275,7 +275,11 @@ describe('--check', () => {
       [{ INGEST_QUEUE_URI: 'u:hunter2@queue' }, 2, /INGEST_QUEUE_URI/],
       [{ INGEST_WAREHOUSE_URI_FILE: pipe }, 2, /INGEST_WAREHOUSE_URI_FILE=.*pipe that no process wrote/],
       [{ INGEST_WAREHOUSE_URI: `sqlite:${pipe}` }, 5, /INGEST_WAREHOUSE_URI=.*expected a regular file/],
-      [{ INGEST_WAREHOUSE_URI: `postgres://h/d?sslcert=${pipe}` }, 2, /expected sslcert to name a readable regular file/],
+      [
+        { INGEST_WAREHOUSE_URI: `postgres://h/d?sslcert=${pipe}` },
+        2,
+        /expected sslcert to name a readable regular file/,
+      ],
       [{ INGEST_PRODUCERS_FILE: pipe }, 2, /INGEST_PRODUCERS_FILE=.*not a regular file/],
       [{ INGEST_QUEUE_URI: `redis://${nobody}` }, 4, /INGEST_QUEUE_URI=redis:\/\/u:\*\*\*@.*ECONNREFUSED/],
       [{ INGEST_WAREHOUSE_URI: `postgres://${nobody}/d` }, 5, /INGEST_WAREHOUSE_URI=postgres:\/\/u:\*\*\*@.*REFUSED/],
