@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
-import { committed, counts, git, project, repository, scanned, toollint } from '../support/verbs.ts';
+import { counts, project, scanned, toollint } from '../support/verbs.ts';
 
 const HEAD = '{"baseline":"toollint/1","linter":"ESLint 10"}';
 const linesIn = async (path: string) =>
@@ -95,42 +95,5 @@ describe('an updated baseline', () => {
     await writeFile(join(cwd, 'b.jsonl'), `${HEAD.replace('10', '9')}\n`);
     const { stderr } = await scanned(cwd, ['--baseline', 'b.jsonl']);
     assert.match(stderr, /the baseline b\.jsonl is of ESLint 9, this is ESLint 10/u);
-  });
-});
-
-describe('a baseline and git', () => {
-  it('merges neighboring lines with merge=union, and the next update drops the fixed ones', async (t) => {
-    const names = ['a', 'b', 'c', 'd'];
-    const cwd = await repository(t, Object.fromEntries(names.map((name) => [`${name}.js`, 'var x;\n'])));
-    await writeFile(join(cwd, '.gitattributes'), 'b.jsonl merge=union\n');
-    await toollint(update, { cwd });
-    const known = await readFile(join(cwd, 'b.jsonl'), 'utf8');
-    committed(cwd, 'baseline');
-    const fixed = async (name: string) => {
-      await writeFile(join(cwd, `${name}.js`), 'let x;\n');
-      git(cwd, 'commit', '-qam', `fix in ${name}`);
-      await toollint(update, { cwd });
-      git(cwd, 'commit', '-qam', `${name} in the baseline`);
-    };
-    git(cwd, 'checkout', '-qb', 'side');
-    await fixed('b');
-    git(cwd, 'checkout', '-q', 'main');
-    await fixed('c');
-    git(cwd, 'merge', '-q', '--no-edit', 'side');
-    const findings = (text: string) => text.split('\n').filter((line) => !line.startsWith('{"baseline"'));
-    const both = await readFile(join(cwd, 'b.jsonl'), 'utf8');
-    assert.equal(both.match(/"baseline"/gu)?.length, 2, 'the first lines of both sides');
-    const merged = findings(both);
-    const lines = findings(known);
-    const left = lines.filter((line) => !/"path":"[bc]\.js"/u.test(line));
-    assert.ok(left.every((line) => merged.includes(line)));
-    assert.ok(merged.every((line) => lines.includes(line)));
-    await writeFile(join(cwd, 'a.js'), 'var x; // why\n');
-    const { report, stderr } = await scanned(cwd, ['--baseline', 'b.jsonl']);
-    assert.equal(report.selection.baseline?.newIssues, 0);
-    assert.doesNotMatch(stderr, /alone/u);
-    await writeFile(join(cwd, 'a.js'), 'var x;\n');
-    await toollint(update, { cwd });
-    assert.deepEqual(findings(await readFile(join(cwd, 'b.jsonl'), 'utf8')), left);
   });
 });

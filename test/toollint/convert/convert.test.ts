@@ -274,11 +274,12 @@ describe('a file that does not parse', () => {
       message: `told ${name}`,
       relativePath: `${name}.ts`,
     });
-    const broken = incompleteReport([told('a'), told('b')], [finding]);
+    const thrown = { kind: 'rule-error' as const, message: 'a rule threw', ruleId: 'r', relativePath: 'a.ts' };
+    const broken = incompleteReport([told('a'), told('b'), thrown], [finding]);
     for (const format of ['github', 'gitlab', 'junit', 'sarif', 'markdown', 'pretty'] as const) {
       const text = await converted(broken, format);
-      const shown = ['found a', 'told a', 'told b'].map((message) => text.includes(message));
-      assert.deepEqual(shown, [true, false, true], format);
+      const shown = ['found a', 'told a', 'told b', 'a rule threw'].map((message) => text.includes(message));
+      assert.deepEqual(shown, [true, false, true, true], format);
     }
   });
 });

@@ -73,9 +73,10 @@ describe('the import of SARIF', () => {
     })) as [Finding, Finding];
     const report = sampleReport([projectFinding(), finding, one, two, sampleFinding({ line: 12 })]);
     let text = '';
-    await convert(report, 'sarif', async (part) => {
+    const sink = async (part: string) => {
       text += await Promise.resolve(part);
-    });
+    };
+    await convert(report, 'sarif', sink, { projectFile: 'package.json' });
     const again = await imported(text);
     const facts = ({ findings }: Report) =>
       findings.map(({ fingerprint, occurrence, standardIds, suggestion, codeSnippet }) => [

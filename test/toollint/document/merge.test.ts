@@ -96,6 +96,9 @@ describe('merging reports', () => {
     );
     assert.equal(findings.length, 2);
     const refused = (...reports: Report[]) => mergeReports(reports.map((one, index) => named(one, `${index}.json`)));
+    assert.throws(() => refused(of('biome', 'x'), of('ruff', 'E1'), of('flake8', 'E1')), {
+      message: '2.json cannot be merged with 1.json: ruff and flake8 both have a rule E1',
+    });
     assert.throws(() => refused(of('ruff', 'E1'), of('flake8', 'E1')), {
       message: '1.json cannot be merged with 0.json: ruff and flake8 both have a rule E1',
     });
