@@ -34,9 +34,9 @@ export const CHANGES = {
     "this.#pending = call; settleAll(call, 'accepted');",
   ],
   'trims what has not landed': [
-    'lib/redis/stream/lua/trim.lua',
-    'local bound = earlier(past, unlanded)',
-    'local bound = past',
+    'lib/redis/stream/lua/trim-entries.lua',
+    'local call, bound = redis.call, earlier(past, unlanded)',
+    'local call, bound = redis.call, past',
   ],
   'accepts what the queue did not answer in time': [
     'lib/redis/accept/stream-queue.ts',
