@@ -67,8 +67,11 @@ describe('the notes of an event', () => {
     ];
     const outcomes = ['accepted', 'accepted', 'accepted', 'accepted', 'differing', 'conflict'];
     assert.deepEqual(await submitAll(queue, events), outcomes);
+    const alone = noted('alone', { traceparent: '00-c-d-01' });
+    assert.deepEqual(await submitAll(queue, [alone]), ['accepted']);
     const stored = (await redis.entries(stream)).map(({ fields }) => fields);
-    const members = events.slice(0, 4).map(({ producer, text, notes }) => ({ producer, body: text, ...notes }));
+    const accepted = [...events.slice(0, 4), alone];
+    const members = accepted.map(({ producer, text, notes }) => ({ producer, body: text, ...notes }));
     assert.deepEqual(stored, members);
     const found = await queue.find('/a \u{1F600}', 'p');
     assert.equal(found.kind === 'found' ? found.event.traceparent : found.kind, '00-a-b-01');
@@ -106,6 +109,9 @@ describe('the id index', () => {
       ['conflict', 'accepted', 'duplicate', 'conflict', 'duplicate'],
     );
     for (const id of ['older-0', 'older-299', 'newer-0', 'newer-299']) {
+      // One event in a call has its own way through the script.
+      assert.deepEqual(await submitAll(queue, [new Recorded(id)]), ['duplicate']);
+      assert.deepEqual(await submitAll(queue, [new Recorded(id, 'q')]), ['conflict']);
       const found = await queue.find(id, 'p');
       assert.equal(found.kind === 'found' ? found.event.body.toString() : found.kind, new Recorded(id).text);
       assert.deepEqual(await queue.find(id, 'q'), { kind: 'unknown' });
