@@ -3,19 +3,23 @@
 import { statSync } from 'node:fs';
 import { messageOf } from '../lib/process/message-of.ts';
 import { versionLine } from '../lib/process/program.ts';
-import { sendEvents, SendingStopped, type Retry } from '../lib/send/client.ts';
-import { HELP, readSettings, type SendSettings } from '../lib/send/command-line.ts';
+import { NO_ANSWER, sendEvents, SendingStopped, type Retry } from '../lib/send/client.ts';
+import { HELP, inOptions, readSettings, type SendSettings } from '../lib/send/command-line.ts';
 import { openInput, sampleInput, type InputEvent } from '../lib/send/input.ts';
 import { Position } from '../lib/send/position.ts';
 import { RefusedFile } from '../lib/send/refused-file.ts';
-import { reasonOf } from '../lib/send/sender.ts';
+import { isForGood, reasonOf, type SendResult } from '../lib/send/sender.ts';
 import { Summary } from '../lib/send/summary.ts';
 import { SYSTEM } from '../lib/process/clock.ts';
-import { complainer, endNow, endWritten, onOutputFailure, print, stopSignal } from './terminal.ts';
+import { complainer, endNow, endWritten, onOutputFailure, print, showStep, stopSignal } from './terminal.ts';
 
 const EXIT = { allAccepted: 0, notAll: 1, usage: 2, interrupted: 130 } as const;
 
 const REASON_INTERVAL_MS = 10_000;
+const PROGRESS_MS = { terminal: 1_000, elsewhere: 60_000 } as const;
+
+/** If the first results are all without an answer, the program stops, because all events would take so long. */
+const UNANSWERED_MAX = 10;
 
 const NO_CA =
   '--cert without --ca: the gateway needs a certificate of an authority that Node trusts; ' +
@@ -35,7 +39,7 @@ async function main(): Promise<number> {
     }
     sending = begin(settings, interrupted);
   } catch (cause) {
-    complain(`${messageOf(cause)}; see --help`);
+    complain(`${inOptions(messageOf(cause))}; see --help`);
     return EXIT.usage;
   }
   return run(sending, interrupted);
@@ -48,10 +52,10 @@ function begin(settings: SendSettings, signal: AbortSignal) {
   const position = isFile ? new Position(file, url.href, SYSTEM.clock) : undefined;
   const input = sample === undefined ? openInput(file, resend, position) : sampleInput(sample, SYSTEM);
   /** The lines of the events that are being sent, and functions to call when they are settled. */
-  const begun = new WeakMap<Buffer, InputEvent & { readonly settled: () => void }>();
+  const begun = new WeakMap<Buffer, InputEvent & { readonly done: (isSettled: boolean) => void }>();
   async function* bodies(): AsyncGenerator<Buffer> {
     for await (const event of input.events) {
-      begun.set(event.bytes, { ...event, settled: position?.begin(event) ?? (() => undefined) });
+      begun.set(event.bytes, { ...event, done: position?.begin(event) ?? (() => undefined) });
       yield event.bytes;
     }
   }
@@ -65,7 +69,7 @@ function reasonWriter(): (retry: Retry) => void {
   return ({ code, answer, pauseMs }) => {
     if (SYSTEM.clock.ms() < nextMs) return;
     nextMs = SYSTEM.clock.ms() + REASON_INTERVAL_MS;
-    complain(`waiting ${(pauseMs / 1000).toFixed(1)} s to try again, ${code}: ${reasonOf(answer)}`);
+    complain(`waiting ${(pauseMs / 1000).toFixed(1)} s to try again, ${code}: ${inOptions(reasonOf(answer))}`);
   };
 }
 
@@ -76,22 +80,32 @@ async function run(sending: ReturnType<typeof begin>, interrupted: AbortSignal):
   if (settings.options.ca === undefined && !settings.quiet) complain(NO_CA);
   const refused = new RefusedFile(settings.refusedFile);
   const summary = new Summary(SYSTEM.clock);
+  const progress = settings.quiet ? undefined : showProgress(() => summary.progress(input.part()));
+  const assertReachable = unreachable();
   let failure: unknown;
   try {
     for await (const result of results) {
       summary.add(result);
       const event = begun.get(result.event);
-      if (result.kind === 'interrupted' || event === undefined) continue;
+      if (!('answerMs' in result) || event === undefined) continue;
       if (result.kind === 'refused') await refused.add({ ...result, event });
-      event.settled();
+      event.done(isForGood(result));
+      assertReachable(result);
     }
   } catch (cause) {
     failure = cause;
   }
+  progress?.close();
+  showStep('');
   input.close();
   try {
     await refused.close();
-    if (failure === undefined && !interrupted.aborted) position?.remove();
+  } catch (cause) {
+    failure ??= cause;
+  }
+  const isComplete = failure === undefined && !interrupted.aborted && position?.isComplete !== false;
+  try {
+    if (isComplete) position?.remove();
     else failure ??= position?.write();
   } catch (cause) {
     failure ??= cause;
@@ -99,18 +113,37 @@ async function run(sending: ReturnType<typeof begin>, interrupted: AbortSignal):
   if (settings.json) print(summary.json(refused.written ? refused.path : undefined));
   else print(summary.table());
   if (refused.written && !settings.json) print(`the refused events and their answers are in ${refused.path}\n`);
-  return exitCode(failure, interrupted.aborted, summary.missing);
+  const canContinue = position !== undefined && !isComplete;
+  return exitCode(failure, interrupted.aborted, summary.missing, canContinue);
 }
 
-function exitCode(failure: unknown, interrupted: boolean, missing: number): number {
+/** Shows progress every second in a terminal, and once a minute elsewhere. */
+function showProgress(line: () => string): { close(): unknown } {
+  if (process.stderr.isTTY) return SYSTEM.clock.every(PROGRESS_MS.terminal, () => showStep(line()));
+  return SYSTEM.clock.every(PROGRESS_MS.elsewhere, () => complain(line()));
+}
+
+/** Returns a function that throws SendingStopped if no gateway has answered the first events. */
+function unreachable(): (result: SendResult<unknown>) => void {
+  let count = 0;
+  return (result) => {
+    if (result.kind !== 'refused' || result.code !== NO_ANSWER) count = Number.NaN;
+    else if ((count += 1) === UNANSWERED_MAX) throw new SendingStopped(reasonOf(result.answer));
+  };
+}
+
+function exitCode(failure: unknown, interrupted: boolean, missing: number, canContinue: boolean): number {
+  const again = canContinue ? '; run again to send the rest' : '';
   if (failure !== undefined) {
-    complain(`stopped: ${messageOf(failure)}; run again to send the rest`);
-    return failure instanceof SendingStopped ? EXIT.notAll : EXIT.usage;
+    const isStopped = failure instanceof SendingStopped;
+    complain(`stopped: ${inOptions(messageOf(failure))}${isStopped ? again : ''}`);
+    return isStopped ? EXIT.notAll : EXIT.usage;
   }
   if (interrupted) {
-    complain('interrupted; run again to send the rest');
+    complain(`interrupted${again}`);
     return EXIT.interrupted;
   }
+  if (canContinue) complain(`some events may be accepted later${again}`);
   return missing === 0 ? EXIT.allAccepted : EXIT.notAll;
 }
 

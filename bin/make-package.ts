@@ -61,6 +61,11 @@ for (const [name, documents] of Object.entries(DOCUMENTS)) {
   };
   const tsc = join(root, 'node_modules/typescript/bin/tsc');
   run(root, process.execPath, [tsc, '--project', `bin/packages/${name}`, '--outDir', stage]);
+  if (existsSync(join(root, `bin/packages/${name}/commonjs.json`))) {
+    const commonjs = join(stage, 'commonjs');
+    run(root, process.execPath, [tsc, '--project', `bin/packages/${name}/commonjs.json`, '--outDir', commonjs]);
+    writeFileSync(join(commonjs, 'package.json'), '{ "type": "commonjs" }\n');
+  }
   copyLaunchers(manifest, stage);
   for (const path of globSync('lib/**/*.{lua,html,js}', { cwd: root }))
     if (existsSync(join(stage, dirname(path), path.endsWith('.lua') ? '..' : '.')))

@@ -5,7 +5,14 @@
 // Fact: the clock is read several times per event. Choice: one object whose functions only call the global, so that V8
 // inlines them. Effect: no measurable cost (`BENCH_CASES=saturation make bench`).
 import { randomBytes, randomUUID } from 'node:crypto';
-import { setTimeout as delay } from 'node:timers/promises';
+import * as hooks from 'node:perf_hooks';
+import * as timers from 'node:timers';
+import * as promises from 'node:timers/promises';
+
+// Fake timers of a test framework replace the globals, and their timers can be numbers without methods.
+const { performance } = hooks;
+const { setTimeout, clearTimeout, setImmediate } = timers;
+const { setTimeout: delay } = promises;
 
 export interface Timer {
   close(): unknown;

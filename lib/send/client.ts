@@ -2,70 +2,42 @@
 //
 // Every event that was sent has a result, unless the call fails. `accepted` means that the event is in the gateway's
 // queue. A caller that reads results slowly slows down the sending.
-import { setMaxListeners } from 'node:events';
+import { pauseMs } from '../process/backoff.ts';
 import { SYSTEM } from '../process/clock.ts';
-import { Connections, flowOf, PIPELINING_MAX, type FlowOptions } from './connections.ts';
-import { gatewayUrl, type SenderIdentity } from './identity.ts';
+import { Connections, debug, flowOf } from './connections.ts';
+import { gatewayUrl } from './identity.ts';
 import { Journal } from './journal.ts';
-import { reasonOf, Sender, SendingStopped, type Retry, type SendResult } from './sender.ts';
-import type { Try } from './outcome.ts';
+import {
+  assertOptions,
+  bodyOf,
+  contentOf,
+  fieldsOf,
+  isIterable,
+  nameOf,
+  type CallOptions,
+  type EventInput,
+  type JournalOptions,
+  type SendEventsOptions,
+} from './options.ts';
+import { anyOf, isForGood, Sender, unauthorized, type SendResult } from './sender.ts';
 
 export { NO_ANSWER } from './outcome.ts';
+export { UNSERIALIZABLE } from './options.ts';
+export type { CallOptions, EventInput, JournalOptions, SendEventsOptions } from './options.ts';
 export { SendingStopped, type Retry, type SendResult } from './sender.ts';
 
-/** The code of an event that was not sent: JSON.stringify cannot serialize it, or its text has a lone surrogate. */
-export const UNSERIALIZABLE = 'UNSERIALIZABLE';
-
-/**
- * An event: the text or the bytes of one JSON object, which are sent unchanged, or an object for JSON.stringify. All
- * producers of a gateway share one set of ids, so begin yours with your name.
- */
-export type EventInput = string | Uint8Array | { readonly id: string; readonly type: string };
 type Events<T> = AsyncIterable<T> | Iterable<T>;
 type Results<T> = AsyncGenerator<SendResult<T>, void, undefined>;
 
-export interface SendEventsOptions extends SenderIdentity, FlowOptions {
-  /**
-   * The gateway's URL, such as `https://gateway:8443`, without `/events`. For tests, http to this machine is allowed.
-   */
-  readonly url: string | URL;
-  /** The maximum number of tries for one event. The default is 10, or 3 at an address that was never reached. */
-  readonly tries?: number | undefined;
-  /** The time limit of one try in milliseconds, up to the last byte of its answer. The default is 30,000. */
-  readonly timeoutMs?: number | undefined;
-  /** The maximum number of events per second. By default, there is no limit. */
-  readonly ratePerS?: number | undefined;
-  /** Aborts the sending. Events that are waiting for another try have the result `interrupted`. */
-  readonly signal?: AbortSignal | undefined;
-  /** Called before the pause that precedes each retry. */
-  readonly onRetry?: ((retry: Retry) => void) | undefined;
-}
+/** Pauses between the attempts to send what is in the journal. */
+const FORWARD_FIRST_MS = 500;
+const FORWARD_MAX_MS = 10_000;
 
-export interface JournalOptions<T = EventInput> extends SendEventsOptions {
-  /**
-   * The path of a file of unsettled events. Each event is written to the file and synced before its first try. An
-   * event is settled if it was accepted or refused for good, which does not include a refusal of the producer or URL.
-   * Unsettled events of earlier runs are sent first.
-   */
-  readonly journal: string;
-  /** Called when the event is in the journal, so that its source may discard it. */
-  readonly onJournaled?: ((event: T) => void) | undefined;
-  /** Called with the results of events of earlier runs, unless `sendEvents` yields them. */
-  readonly onResumed?: ((result: SendResult<Buffer>) => void) | undefined;
-}
-
-/** If the first UNAUTHORIZED_MAX results are all 401 or 403, sendEvents stops, because all events would be refused. */
-const UNAUTHORIZED_MAX = 10;
-
-/** The longest delay that Node's timers accept. */
-const TIMER_MS_MAX = 2 ** 31 - 1;
-
-/** Options that are whole numbers. */
-const WHOLE = ['concurrency', 'connections', 'pipelining', 'tries', 'timeoutMs'];
-const OTHERS = 'url cert key ca token ratePerS signal onRetry journal onJournaled onResumed'.split(' ');
-
-/** `Resumed` is the type of the events of earlier runs, if there is a journal. */
-export type Client<Resumed = never> = Pick<EventClient<Resumed>, 'outstanding' | 'send' | 'sendEvents' | 'close'>;
+/** `Resumed` is the type of the events of earlier calls, if there is a journal. */
+export type Client<Resumed = never> = Pick<
+  EventClient<Resumed>,
+  'outstanding' | 'send' | 'sendEvents' | 'resume' | 'close' | typeof Symbol.asyncDispose
+>;
 
 /** Throws a TypeError or a RangeError for invalid options. */
 export function createClient(options: JournalOptions): Client<Buffer>;
@@ -76,8 +48,8 @@ export function createClient(options: SendEventsOptions | JournalOptions): Clien
 
 /**
  * Sends events with a client of its own, as `Client.sendEvents` does. The call throws a TypeError or a RangeError for
- * invalid options. The generator throws the errors of `events`. It throws SendingStopped if no event can be accepted,
- * because the server is not trusted or because the first ten answers are all 401 or 403.
+ * invalid options. The generator throws the errors of `events` and of the journal. It throws SendingStopped if the
+ * first ten answers are all 401 or 403.
  */
 export function sendEvents<T extends EventInput>(events: Events<T>, options: JournalOptions<T>): Results<T | Buffer>;
 export function sendEvents<T extends EventInput>(events: Events<T>, options: SendEventsOptions): Results<T>;
@@ -89,40 +61,50 @@ export function sendEvents<T extends EventInput>(
   return client.only(client.sendEvents(events));
 }
 
-/** An event. `settle` marks it as settled in the journal, and is set when the event is in the journal. */
+/** An event and its line in the journal, if it has one. */
 interface Item<T> {
   readonly event: T;
-  settle?: () => void;
+  number?: number;
+}
+
+interface Call extends CallOptions {
+  readonly tries?: number;
 }
 
 /** A client for the life of a process. It keeps its connections, and opens them again if the gateway closes them. */
 class EventClient<Resumed> {
   readonly #options: SendEventsOptions & Partial<JournalOptions>;
-  readonly #connections: Connections;
+  /** `undefined` if the client is disabled. */
+  readonly #connections: Connections | undefined;
   readonly #sender: Sender;
   readonly #concurrency: number;
   readonly #signal: AbortSignal;
+  /** Aborts when the time limit of `close` has passed. */
+  readonly #overdue = new AbortController();
   readonly #closing = new AbortController();
-  #journal: Promise<Journal> | undefined;
-  /** True until the events of earlier runs are being sent. */
-  #resumes: boolean;
-  #resumed: Promise<void> | undefined;
+  #opening: Promise<Journal> | undefined;
+  #journal: Journal | undefined;
+  /** Sends what is in the journal in the background, if anything is. */
+  #forwarding: Promise<void> | undefined;
+  #pass: { readonly stop: AbortController; readonly ended: Promise<unknown> } | undefined;
+  /** Calls of `sendEvents` that read the journal. The background does not, so that they have all results. */
+  #readers = 0;
+  #wake = (): void => undefined;
   #outstanding = 0;
+  readonly #unsent: unknown[] = [];
   #settledAll = (): void => undefined;
   #closed: Promise<void> | undefined;
 
   constructor(options: SendEventsOptions | JournalOptions) {
     assertOptions(options);
-    const { url, tries, timeoutMs = 30_000, ratePerS, signal, onRetry = () => undefined } = options;
+    const { url, tries, timeoutMs = 30_000, ratePerS, signal, enabled = true, onRetry = () => undefined } = options;
     const all = { ...SYSTEM, ...options, ...flowOf(options) };
     this.#options = options;
-    this.#resumes = this.#options.journal !== undefined;
     this.#concurrency = all.concurrency;
-    const isPatient = this.#resumes || tries !== undefined;
-    this.#connections = new Connections({ ...all, url: gatewayUrl(url), timeoutMs, isPatient });
+    if (enabled) this.#connections = new Connections({ ...all, url: gatewayUrl(url), timeoutMs });
     this.#sender = new Sender({ ...all, triesMax: tries ?? 10, ratePerS, onRetry });
-    this.#signal = anyOf(signal === undefined ? [] : [signal]);
-    if (this.#resumes) SYSTEM.clock.turnEnd(() => this.#resume());
+    this.#signal = anyOf([this.#overdue.signal, ...(signal === undefined ? [] : [signal])]);
+    if (enabled && this.#options.journal !== undefined) SYSTEM.clock.turnEnd(() => this.#forward(0));
   }
 
   /** The number of events without a result. */
@@ -132,28 +114,58 @@ class EventClient<Resumed> {
 
   /**
    * Resolves to the event's result. If `concurrency` events are being sent, the event waits for one of them. Rejects
-   * with a TypeError if the value cannot be an event, and with SendingStopped if no event can be accepted.
+   * with a TypeError if the value cannot be an event or has wrong call options, and with an Error if the client was
+   * closed, if the journal cannot be written, or if a callback throws. A rejection that nobody handles is ignored.
    */
-  async send<T extends EventInput>(event: T): Promise<SendResult<T>> {
+  send<T extends EventInput>(event: T, call: CallOptions = {}): Promise<SendResult<T>> {
+    const sent = this.#send(event, call);
+    sent.catch((cause: unknown) => debug('an event was not sent: %s', cause));
+    return sent;
+  }
+
+  async #send<T extends EventInput>(event: T, call: CallOptions): Promise<SendResult<T>> {
     if (typeof event !== 'string' && (typeof event !== 'object' || event === null || Array.isArray(event)))
       throw new TypeError(`send: expected one event, found ${nameOf(event)}; sendEvents sends arrays`);
-    this.#resume();
-    return this.#settled({ event }, this.#signal, true);
+    const item: Item<T> = { event };
+    const signal = call.signal === undefined ? this.#signal : anyOf([this.#signal, call.signal]);
+    try {
+      const result = await this.#settled(item, signal, call);
+      this.#mark(item, result);
+      return result;
+    } catch (cause) {
+      this.#release(item);
+      throw cause;
+    }
   }
 
   /**
-   * Sends events and yields their results in the order in which they settle. An event is marked as settled in the
-   * journal when the caller requests the next result. If `sendEvents` is called immediately after `createClient`, it
-   * first yields the results of the events of earlier runs, whose `event` is a Buffer.
+   * Sends events and yields their results in the order in which they settle. If there is a journal, it first sends the
+   * unsettled events of earlier runs and calls, whose `event` is a Buffer. An event is marked as settled in the journal
+   * when the caller requests the next result.
    */
-  sendEvents<T extends EventInput>(events: Events<T>): Results<T | Resumed> {
+  sendEvents<T extends EventInput>(events: Events<T>, call: CallOptions = {}): Results<T | Resumed> {
     if (!isIterable(events))
       throw new TypeError(
         `expected an array or iterable of events, found ${nameOf(events)}; put one event in an array`,
       );
-    const resumes = this.#resumes;
-    this.#resumes = false;
-    return this.#results(events, resumes) as Results<T | Resumed>;
+    fieldsOf(call.headers);
+    return this.#results(this.#items(events), call) as Results<T | Resumed>;
+  }
+
+  /**
+   * Sends the unsettled events in the journal, as `sendEvents([])` does, and calls `onResumed`. Resolves to the number
+   * of events that remain in the journal.
+   */
+  resume(): Promise<number> {
+    const resumed = this.#resume();
+    resumed.catch((cause: unknown) => debug('the journal was not sent: %s', cause));
+    return resumed;
+  }
+
+  async #resume(): Promise<number> {
+    for await (const result of this.#results<never>(this.#items([]), {}))
+      if (isForGood(result)) this.#options.onResumed?.(result);
+    return this.#journal?.unsettled ?? 0;
   }
 
   /** Yields the results, and then closes the client without waiting for answers. */
@@ -161,68 +173,125 @@ class EventClient<Resumed> {
     try {
       yield* results;
     } finally {
-      this.#connections.close();
+      this.#connections?.close();
       await this.close();
     }
   }
 
-  /** Resolves when all events have a result and the connections are closed. Events sent later are rejected. */
-  close(): Promise<void> {
-    return (this.#closed ??= this.#close());
+  /**
+   * Resolves when all events have a result and the connections are closed. After `timeoutMs`, events without an answer
+   * are `interrupted`. Resolves to these events; a journal has them, too. Events that are sent later are rejected.
+   */
+  close({ timeoutMs }: { readonly timeoutMs?: number | undefined } = {}): Promise<readonly unknown[]> {
+    this.#closed ??= this.#close();
+    const timer =
+      timeoutMs === undefined
+        ? undefined
+        : SYSTEM.clock.after(timeoutMs, () => {
+            this.#overdue.abort();
+            this.#connections?.close();
+          });
+    const closed = this.#closed.finally(() => timer?.close()).then(() => this.#unsent);
+    closed.catch((cause: unknown) => debug('the journal was not closed: %s', cause));
+    return closed;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
   }
 
   async #close(): Promise<void> {
     this.#closing.abort();
+    this.#wake();
     if (this.#outstanding > 0) await new Promise<void>((resolve) => (this.#settledAll = resolve));
-    this.#connections.close();
-    try {
-      await this.#resumed;
-    } finally {
-      const journal = await this.#journal?.catch(() => undefined);
-      await journal?.close();
+    this.#connections?.close();
+    await this.#forwarding;
+    await (await this.#opening?.catch(() => undefined))?.close();
+  }
+
+  /** Sends unsettled events that nobody else sends, with one try each, until none remains. Pauses after a failure. */
+  #forward(failures: number): void {
+    if (this.#forwarding !== undefined || this.#closed !== undefined) return;
+    this.#forwarding = this.#forwardAll(failures).finally(() => (this.#forwarding = undefined));
+  }
+
+  async #forwardAll(first: number): Promise<void> {
+    for (let failures = first; !this.#closing.signal.aborted; failures += 1) {
+      if (failures > 0) await this.#pause(failures);
+      if (this.#closing.signal.aborted || this.#signal.aborted) return;
+      if (this.#readers > 0) continue;
+      const stop = new AbortController();
+      const ended = this.#sendPass(stop).catch((cause: unknown) => debug('the journal was not sent: %s', cause));
+      this.#pass = { stop, ended };
+      await ended;
+      this.#pass = undefined;
+      if (this.#journal?.unsent === 0) return;
     }
   }
 
-  /** Sends the events of earlier runs in the background. `close` reports a failure. */
-  #resume(): void {
-    if (!this.#resumes || this.#closed !== undefined) return;
-    this.#resumes = false;
-    this.#resumed = this.#sendResumed();
-    this.#resumed.catch(() => undefined);
+  /** Sends until the gateway does not accept an event. */
+  async #sendPass(stop: AbortController): Promise<void> {
+    const signal = AbortSignal.any([stop.signal, this.#closing.signal]);
+    for await (const result of this.#results<never>(this.#resumedItems(), { signal, tries: 1 }))
+      if (isForGood(result)) this.#options.onResumed?.(result);
+      else stop.abort();
   }
 
-  async #sendResumed(): Promise<void> {
-    for await (const result of this.#results<never>([], true, [this.#closing.signal]))
-      this.#options.onResumed?.(result);
+  /** Does not keep the process alive, because the next client sends the events in the journal. */
+  #pause(failures: number): Promise<void> {
+    return new Promise((resolve) => {
+      const ms = pauseMs(failures, FORWARD_FIRST_MS, FORWARD_MAX_MS, SYSTEM.random.fraction());
+      const timer = SYSTEM.clock.after(ms, resolve);
+      timer.unref();
+      this.#wake = () => {
+        timer.close();
+        resolve();
+      };
+    });
+  }
+
+  /** Yields the events in the journal, and then those of the caller. */
+  async *#items<T>(events: Events<T>): AsyncGenerator<Item<T | Buffer>> {
+    this.#readers += 1;
+    try {
+      this.#pass?.stop.abort();
+      await this.#pass?.ended;
+      yield* this.#resumedItems();
+    } finally {
+      this.#readers -= 1;
+    }
+    for await (const event of events) yield { event };
+  }
+
+  async *#resumedItems(): AsyncGenerator<Item<Buffer>> {
+    const journal = await this.#opened();
+    for await (const { body, number } of journal?.pending() ?? []) yield { event: body, number };
   }
 
   /**
-   * Invariant: at most `concurrency` events are being sent or have unread results, so reading `events` stops if the
-   * caller stops reading results. Throws SendingStopped and the errors of `events`, but only after the results of all
+   * Invariant: at most `concurrency` events are being sent or have unread results, so reading `source` stops if the
+   * caller stops reading results. Throws SendingStopped and the errors of `source`, but only after the results of all
    * answered events.
    */
-  async *#results<T extends EventInput>(
-    events: Events<T>,
-    resumes: boolean,
-    signals: readonly AbortSignal[] = [],
-  ): Results<T | Buffer> {
-    const journal = await this.#opened();
-    const source = itemsOf(resumes ? journal : undefined, events);
+  async *#results<T extends EventInput>(source: AsyncGenerator<Item<T | Buffer>>, call: Call): Results<T | Buffer> {
     const stop = new AbortController();
-    const signal = anyOf([this.#signal, stop.signal, ...signals]);
+    const signal = anyOf([this.#signal, stop.signal, ...(call.signal === undefined ? [] : [call.signal])]);
     let wake = (): void => undefined;
     signal.addEventListener('abort', () => wake(), { once: true });
     const done: [Item<T | Buffer>, SendResult<T | Buffer>][] = [];
-    const isUnauthorized = unauthorized();
+    const isUnauthorized = call.tries === undefined ? unauthorized() : () => undefined;
     let failure: { readonly cause: unknown } | undefined;
-    let [sending, isReading, isRead] = [0, false, false];
+    let [sending, isReading, isRead, isOver] = [0, false, false, false];
+    const { headers, tries } = call;
     const sendOne = async (item: Item<T | Buffer>): Promise<void> => {
       sending += 1;
       try {
-        const result = await this.#settled(item, signal, false);
-        done.push([item, result]);
+        const result = await this.#settled(item, signal, { headers, ...(tries === undefined ? {} : { tries }) });
+        if (isOver) this.#release(item);
+        else done.push([item, result]);
         isUnauthorized(result);
       } catch (cause) {
+        this.#release(item);
         failure ??= { cause };
         stop.abort();
       }
@@ -235,20 +304,23 @@ class EventClient<Resumed> {
       });
       isReading = false;
       isRead = next?.done !== false;
-      if (next?.done === false && !signal.aborted) void sendOne(next.value);
+      if (next?.done === false) {
+        if (signal.aborted) this.#release(next.value);
+        else void sendOne(next.value);
+      }
       wake();
     };
     try {
       for (;;) {
-        for (let next = done.shift(); next !== undefined; next = done.shift()) {
-          const [item, result] = next;
-          yield result;
-          mark(item, result);
+        for (let [next] = done; next !== undefined; [next] = done) {
+          yield next[1];
+          this.#mark(...next);
+          done.shift();
         }
-        const isOver = isRead || signal.aborted;
-        if (isOver && sending === 0) break;
+        const isEnding = isRead || signal.aborted;
+        if (isEnding && sending === 0) break;
         const woken = new Promise<void>((resolve) => (wake = resolve));
-        if (!isOver && !isReading && sending < this.#concurrency) {
+        if (!isEnding && !isReading && sending < this.#concurrency) {
           isReading = true;
           void readOne();
         }
@@ -256,28 +328,36 @@ class EventClient<Resumed> {
       }
       if (failure !== undefined) throw failure.cause;
     } finally {
+      isOver = true;
+      for (const [item] of done) this.#release(item);
       stop.abort();
       // The promise is not awaited, because the source may be waiting for its next event.
       void source.return(undefined).catch(() => undefined);
     }
   }
 
-  /** `marks` is true if the event is to be marked as settled in the journal as soon as it has a result. */
-  async #settled<T extends EventInput>(item: Item<T>, signal: AbortSignal, marks: boolean): Promise<SendResult<T>> {
+  async #settled<T extends EventInput>(item: Item<T>, signal: AbortSignal, call: Call): Promise<SendResult<T>> {
     if (this.#closed !== undefined) throw new Error('the client was closed');
-    const body = bodyOf(item.event);
-    const isBody = Buffer.isBuffer(body);
+    const { event } = item;
+    const connections = this.#connections;
+    const startMs = SYSTEM.clock.ms();
+    const [body, fields] = [bodyOf(event), fieldsOf(call.headers)];
     this.#outstanding += 1;
     try {
-      const journal = await this.#opened();
-      if (journal !== undefined && item.settle === undefined && isBody && !signal.aborted) {
-        const number = await journal.put(body);
-        item.settle = () => journal.settle(number);
-        this.#options.onJournaled?.(item.event);
+      let result: SendResult<T>;
+      if (connections === undefined) result = { kind: 'disabled', event, tries: 0, durationMs: 0 };
+      else {
+        if (Buffer.isBuffer(body) && item.number === undefined && !signal.aborted) await this.#put(item, body);
+        const content = Buffer.isBuffer(body) ? contentOf(body, fields, this.#options.compression) : undefined;
+        const once = () => {
+          if (content === undefined) return Promise.resolve(body as Exclude<typeof body, Buffer>);
+          return connections.send(content, call.signal);
+        };
+        const how = { startMs, signal, own: call.signal, triesMax: call.tries };
+        result = await this.#sender.send(event, once, how);
       }
-      const once = isBody ? () => this.#connections.send(body) : () => Promise.resolve(body);
-      const result = await this.#sender.send(item.event, once, signal);
-      if (marks) mark(item, result);
+      if (result.kind === 'interrupted' && this.#overdue.signal.aborted) this.#unsent.push(event);
+      this.#options.onResult?.(result);
       return result;
     } finally {
       this.#outstanding -= 1;
@@ -285,93 +365,35 @@ class EventClient<Resumed> {
     }
   }
 
+  async #put<T>(item: Item<T>, body: Buffer): Promise<void> {
+    const journal = await this.#opened();
+    if (journal === undefined) return;
+    item.number = await journal.put(body);
+    this.#options.onJournaled?.(item.event as never);
+  }
+
+  /** Marks an event as settled in the journal, or leaves it there to be sent again. */
+  #mark(item: Item<unknown>, result: SendResult<unknown>): void {
+    if (item.number !== undefined && isForGood(result)) this.#journal?.settle(item.number);
+    else this.#release(item);
+  }
+
+  #release({ number }: Item<unknown>): void {
+    if (number === undefined) return;
+    this.#journal?.release(number);
+    this.#forward(1);
+  }
+
   /** Opens the journal if the options name one. If that fails, the next call tries again. */
   #opened(): Promise<Journal> | undefined {
     const { journal: path } = this.#options;
-    if (path === undefined) return undefined;
-    return (this.#journal ??= Journal.open(path, SYSTEM).catch((cause: unknown) => {
-      this.#journal = undefined;
-      this.#resumes = true;
-      throw cause;
-    }));
+    if (path === undefined || this.#connections === undefined) return undefined;
+    return (this.#opening ??= Journal.open(path, SYSTEM, this.#closing.signal).then(
+      (journal) => (this.#journal = journal),
+      (cause: unknown) => {
+        this.#opening = undefined;
+        throw cause;
+      },
+    ));
   }
-}
-
-/** Codes of refusals that concern the producer, the URL or the token. The gateway may accept the event later. */
-const EVENT_UNREAD = new Set(['UNAUTHORIZED_PRODUCER', 'PRODUCER_DISABLED', 'ROUTE_NOT_FOUND', 'HEADERS_TOO_LARGE']);
-
-/** Marks an event as settled if it was accepted or refused for good. */
-function mark({ settle }: Item<unknown>, result: SendResult<unknown>): void {
-  if (result.kind === 'interrupted' || (result.kind === 'refused' && result.retryable)) return;
-  if (result.kind === 'accepted' || !EVENT_UNREAD.has(result.code)) settle?.();
-}
-
-/** Every pause listens to the returned signal, and Node warns about more than ten listeners. */
-function anyOf(signals: AbortSignal[]): AbortSignal {
-  const signal = AbortSignal.any(signals);
-  setMaxListeners(0, signal);
-  return signal;
-}
-
-/** Returns a function that throws SendingStopped at the last of the first results if all of them are 401 or 403. */
-function unauthorized(): (result: SendResult<unknown>) => void {
-  let count = 0;
-  return (result) => {
-    if (result.kind === 'interrupted' || (result.kind === 'refused' && result.status === 0)) return;
-    if (result.kind === 'accepted' || (result.status !== 401 && result.status !== 403)) count = Number.NaN;
-    else if ((count += 1) === UNAUTHORIZED_MAX)
-      throw new SendingStopped(
-        `the gateway does not accept this producer: the first ${UNAUTHORIZED_MAX} answers were ${result.status} ` +
-          `${result.code} (${reasonOf(result.answer)})`,
-      );
-  };
-}
-
-function assertOptions(options: SendEventsOptions & Partial<JournalOptions>): void {
-  const known = [...WHOLE, ...OTHERS];
-  for (const [name, value] of Object.entries(options) as [string, unknown][]) {
-    if (!known.includes(name)) throw new TypeError(`${name}: unknown option, expected one of ${known.join(', ')}`);
-    if (!WHOLE.includes(name) || value === undefined) continue;
-    const [number, max] = [Number(value), name === 'pipelining' ? PIPELINING_MAX : TIMER_MS_MAX];
-    if (!Number.isInteger(value) || number < 1 || number > max)
-      throw new RangeError(`${name} ${number}: expected a whole number from 1 to ${max}`);
-  }
-  const { url, cert, key, token, ratePerS, journal } = options;
-  if (ratePerS !== undefined && !(ratePerS > 0)) throw new RangeError(`ratePerS ${ratePerS}: expected more than 0`);
-  if (gatewayUrl(url).protocol === 'https:' && (cert === undefined || key === undefined))
-    throw new TypeError('cert, key: expected the PEM texts of the producer, which a gateway requires');
-  if (token !== undefined && !/^[\x21-\x7e]+$/.test(token))
-    throw new TypeError('token: expected visible ASCII characters');
-  if (journal === '') throw new TypeError('journal: expected the path of a file');
-}
-
-/** The characters of a text and the bytes of a buffer are not events. */
-const isIterable = (events: unknown): boolean =>
-  typeof events === 'object' &&
-  events !== null &&
-  !(events instanceof Uint8Array) &&
-  (Symbol.asyncIterator in events || Symbol.iterator in events);
-
-const nameOf = (value: unknown): string => (value === null ? 'null' : Array.isArray(value) ? 'an array' : typeof value);
-
-/** Yields the events of earlier runs, and then those of the caller. */
-async function* itemsOf<T>(journal: Journal | undefined, events: Events<T>): AsyncGenerator<Item<T | Buffer>> {
-  for await (const { body, number } of journal?.resumed() ?? [])
-    yield { event: body, settle: () => journal?.settle(number) };
-  for await (const event of events) yield { event };
-}
-
-/** Returns the bytes to send, or the refusal of an event that cannot be serialized. */
-function bodyOf(event: EventInput): Buffer | Try {
-  if (event instanceof Uint8Array) return Buffer.from(event); // A copy: the caller may use its buffer again.
-  let error = 'JSON.stringify returned undefined';
-  try {
-    const text = typeof event === 'string' ? event : (JSON.stringify(event) as string | undefined);
-    // UTF-8 has no lone surrogates. A replacement would change the event, and could make one id of two.
-    if (text?.isWellFormed() === true) return Buffer.from(text);
-    if (text !== undefined) error = 'the text contains a lone surrogate';
-  } catch (cause) {
-    error = cause instanceof Error ? cause.message : String(cause);
-  }
-  return { kind: 'refused', code: UNSERIALIZABLE, status: 0, answer: { error }, requestId: undefined };
 }

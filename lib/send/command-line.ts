@@ -9,36 +9,29 @@ import { freeName, whyUnwritable } from './refused-file.ts';
 
 export const HELP = `ingest-send: sends events, one JSON object on each line, to the gateway.
 
-Usage: ingest-send [options] [FILE]      FILE or "-" for standard input (default); FILE.gz and FILE.zst are decompressed
-  --url URL          the gateway (default https://127.0.0.1:8443)
-  --cert FILE        client certificate, PEM   } default: the development certificates
-  --key FILE         its key, PEM              } that a gateway made in INGEST_STATE_DIR
-  --ca FILE          the gateway's CA, PEM     } (.ingest); with --cert, --ca defaults to Node's authorities
-  --token FILE       a bearer token, if the gateway requires one
-  --concurrency N    maximum of events in flight, limited by connections x pipelining (default 64)
-  --connections N    connections to the gateway (default 4; with --pipelining 1 as many as --concurrency)
-  --pipelining N     maximum of unanswered requests on a connection, 1 to 32 (default 16)
-  --rate N           maximum of events started in a second (default: no limit)
-  --tries N          tries for one event (default 10, or 3 at an address that was never reached)
-  --timeout MS       time limit of one try, up to the last byte of its answer (default 30000)
+Usage: ingest-send [options] [FILE]    FILE may be .gz or .zst; "-" is standard input (default)
+  --url URL          default https://127.0.0.1:8443
+  --cert FILE, --key FILE, --ca FILE    PEM (default: development certificates)
+  --token FILE       a bearer token
+  --concurrency N    events in flight (default 64)
+  --connections N    default 4
+  --pipelining N     unanswered requests on a connection (default 16)
+  --rate N           events started in a second
+  --tries N          tries of an event (default 10)
+  --timeout MS       limit of one try (default 30000)
   --resend FILE      send the events of a refused file again
-  --sample N         send N sample events with new ids, instead of a file
-  --refused FILE     a new file for refused events, created if there are any (default: FILE.refused, or
-                     ingest-send.refused for standard input; with a number if that exists)
+  --sample N         send N sample events instead of a file
+  --refused FILE     a new file for refused events (default: FILE.refused)
   --json             print the summary as one JSON object
   --quiet            print only the summary and errors
   --help, --version
 
-An event is sent again only if the answer's body says "retryable": true, or if no gateway answered. Its id makes that
-safe. Pauses double from 0.1 s to 10 s with 50 % jitter and are never shorter than Retry-After, up to five minutes. A
-run stops if the server's certificate is not trusted, and if the first 10 answers are all 401 or 403.
-Each line of the refused file is {"line","code","status","answer","body"} ("bodyBase64" if the bytes are not UTF-8).
-The next run of an interrupted file continues after the line in FILE.position. To send all events again, remove that
-file. This is safe: they are "duplicate", and also "differing" if the gateway has another body for the id.
-Do not use "." or ".." as an event's id: many HTTP clients cannot look it up.
+An event is sent again after "retryable": true, or no answer. Its id makes that safe.
+A line of the refused file is {"line","code","status","answer","body"} ("bodyBase64" if it is not UTF-8).
+FILE.position has the line after which the next run continues: all events up to it were accepted, or refused for good.
+The next run sends events again after 401, 403, 404 or the last try.
 
-Exit codes: 0 all events were accepted, 1 some were not, 2 wrong usage, or a file that cannot be read or written,
-130 interrupted.
+Exit codes: 0 all events accepted, 1 some not, 2 wrong usage or a file that cannot be read or written, 130 interrupted.
 `;
 
 export type SendSettings = Exclude<ReturnType<typeof readSettings>, string>;
@@ -144,3 +137,10 @@ function integer(option: string, value: string | undefined, max: number): number
   if (number < 1 || number > max) throw new Error(`--${option} ${value}: expected a whole number from 1 to ${max}`);
   return number;
 }
+
+/** Replaces the names of the library's options with those of the program. */
+export const inOptions = (text: string): string =>
+  text
+    .replaceAll(/"(url|cert|key|ca|token|tries)"/g, '--$1')
+    .replace(/^(cert|key|ca|token)(?=: )/, '--$1')
+    .replace(/^cert, key(?=: )/, '--cert, --key');

@@ -4,11 +4,12 @@
 // Limits: a try ends after `timeoutMs`, which includes connecting and receiving the last byte of the answer. If the
 // connection fails because of another request, the event is sent again with a new time limit, as part of the same
 // try. A slow event therefore delays the events after it by at most one time limit.
-import { connect as connectPlain, isIP, type Socket } from 'node:net';
+import { connect as connectPlain, isIP, Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 import type { ClockAndRandom, Timer } from '../process/clock.ts';
+import { debuglog } from 'node:util';
 import { AnswerReader } from './answer-reader.ts';
-import { tlsOptionsOf, type SenderIdentity } from './identity.ts';
+import { authorizationOf, tlsOptionsOf, type SenderIdentity } from './identity.ts';
 import { tryOf, unansweredTry, type Try } from './outcome.ts';
 
 const RECOVERY_ANSWERS = 32;
@@ -36,13 +37,22 @@ interface ConnectionsOptions extends ClockAndRandom, SenderIdentity {
   readonly connections: number;
   readonly pipelining: number;
   readonly timeoutMs: number;
-  /** True if an address to which no connection has succeeded yet may be correct. */
-  readonly isPatient: boolean;
+}
+
+/** An event as a request: the decoded body, the bytes that are sent, and their header fields. */
+export interface Content {
+  readonly body: Buffer;
+  readonly encoded: Buffer;
+  /** Ends with a line break, unless it is empty. */
+  readonly fields: string;
+  /** The caller's own X-Request-Id. */
+  readonly requestId?: string | undefined;
 }
 
 interface Request {
   readonly head: string;
   readonly body: Buffer;
+  readonly encoded: Buffer;
   readonly requestId: string;
   readonly settle: (result: Try) => void;
   /** The time, on the monotonic clock, at which the request is overdue. */
@@ -51,17 +61,19 @@ interface Request {
   displaced: boolean;
 }
 
-/** Hosts and ports to which a connection of this process has succeeded. They may be unreachable while they restart. */
-const REACHED = new Set<string>();
+const CLOSED = new Error('the client was closed');
+const ABORTED = new Error('the signal aborted');
 
-const CLOSED = new Error('the sender was closed');
+/** Writes to standard error if NODE_DEBUG contains ingest-client. */
+export const debug = debuglog('ingest-client');
 
 export class Connections {
   readonly options: ConnectionsOptions;
   readonly overdue: Error;
   /** Starts a connection, and calls `ready` when the socket is writable. */
-  readonly connect: (ready: () => void) => Socket;
-  readonly #start: string;
+  readonly connect: (ready: () => void) => Connection;
+  /** True if a connection may have another certificate or token than the one before. */
+  readonly isRenewed: boolean;
   readonly #pipelines: Pipeline[] = [];
   readonly #requestIds: string;
   /** Requests for which no connection has room. */
@@ -74,17 +86,21 @@ export class Connections {
     this.options = options;
     this.overdue = new Error(`no answer within ${options.timeoutMs} ms`);
     this.connect = connectorTo(options);
-    this.#start = requestStart(options);
+    this.isRenewed = [options.cert, options.key, options.token].some((value) => typeof value === 'function');
     this.#requestIds = options.random.bytes(9).toString('base64url');
   }
 
   /** Never rejects. */
-  send(body: Buffer): Promise<Try> {
+  send(
+    { body, encoded, fields, requestId = `${this.#requestIds}-${(this.#requests += 1)}` }: Content,
+    own?: AbortSignal,
+  ): Promise<Try> {
     return new Promise((settle) => {
-      const requestId = `${this.#requestIds}-${(this.#requests += 1)}`;
-      const head = `${this.#start}X-Request-Id: ${requestId}\r\nContent-Length: ${body.length}\r\n\r\n`;
+      // The request stays on its connection, because later answers depend on it.
+      own?.addEventListener('abort', () => settle(unansweredTry(ABORTED)), { once: true });
+      const head = `${fields}X-Request-Id: ${requestId}\r\nContent-Length: ${encoded.length}\r\n\r\n`;
       const dueMs = this.options.clock.ms() + this.options.timeoutMs;
-      this.#waiting.push({ head, body, requestId, settle, dueMs, displaced: false });
+      this.#waiting.push({ head, body, encoded, requestId, settle, dueMs, displaced: false });
       this.#sendWaiting();
     });
   }
@@ -94,12 +110,6 @@ export class Connections {
     this.#isClosed = true;
     for (const pipeline of this.#pipelines) pipeline.end(CLOSED);
     this.#sendWaiting();
-  }
-
-  /** Returns the result of a request without an answer. */
-  unanswered(cause: Error): Try {
-    const { isPatient, url } = this.options;
-    return unansweredTry(cause, !isPatient && !REACHED.has(url.host));
   }
 
   /** Sends more requests because there is room for them. The requests in `displaced` must be sent again. */
@@ -112,13 +122,13 @@ export class Connections {
     }
     if (displaced.length > 0) this.#waiting.unshift(...displaced);
     if (this.#waiting.length === 0) return;
-    for (const { settle } of this.#waiting.filter(({ dueMs }) => dueMs <= nowMs)) settle(this.unanswered(this.overdue));
+    for (const { settle } of this.#waiting.filter(({ dueMs }) => dueMs <= nowMs)) settle(unansweredTry(this.overdue));
     this.#waiting = this.#waiting.filter(({ dueMs }) => dueMs > nowMs);
     this.#sendWaiting();
   }
 
   #sendWaiting(): void {
-    if (this.#isClosed) for (const { settle } of this.#waiting.splice(0)) settle(this.unanswered(CLOSED));
+    if (this.#isClosed) for (const { settle } of this.#waiting.splice(0)) settle(unansweredTry(CLOSED));
     while (this.#waiting.length > 0) {
       const pipeline = this.#pipelineWithRoom();
       const next = pipeline && this.#waiting.shift();
@@ -151,7 +161,11 @@ export class Connections {
 class Pipeline {
   readonly #all: Connections;
   #socket: Socket | undefined;
+  /** The beginning of each request's head on this connection. */
+  #start = '';
   #isOpen = false;
+  /** True after an answer that is not 401. */
+  #isAuthorized = false;
   #reader = new AnswerReader();
   /** Unanswered requests, in order. The first #written of them have been written. */
   #requests: Request[] = [];
@@ -183,13 +197,15 @@ class Pipeline {
   }
 
   #connect(): void {
-    const socket = this.#all.connect(() => {
-      REACHED.add(this.#all.options.url.host);
+    const { socket, start } = this.#all.connect(() => {
       if (socket !== this.#socket) return;
+      debug('connected to %s', this.#all.options.url.host);
       this.#isOpen = true;
       this.#flush();
     });
     this.#socket = socket;
+    this.#start = start;
+    this.#isAuthorized = false;
     const read = (chunk?: Buffer): void => {
       if (socket === this.#socket) this.#read(chunk);
     };
@@ -205,7 +221,8 @@ class Pipeline {
     if (!this.#isOpen || this.#written === this.#requests.length) return;
     const unwritten = this.#requests.slice(this.#written);
     this.#written = this.#requests.length;
-    this.#socket?.write(Buffer.concat(unwritten.flatMap(({ head, body }) => [Buffer.from(head, 'latin1'), body])));
+    const parts = unwritten.flatMap(({ head, encoded }) => [Buffer.from(this.#start + head, 'latin1'), encoded]);
+    this.#socket?.write(Buffer.concat(parts));
   }
 
   /** Reads answers. `undefined` is the end of the connection. */
@@ -215,9 +232,12 @@ class Pipeline {
     try {
       if (!isEnd) this.#reader.add(chunk);
       for (let answer = this.#reader.next(isEnd); answer !== undefined; answer = this.#reader.next(isEnd)) {
-        if (this.#written === 0) throw new Error('an answer without a request');
-        const request = this.#requests.shift();
-        if (request === undefined) return;
+        const [request] = this.#requests;
+        if (this.#written === 0 || request === undefined) throw new Error('an answer without a request');
+        // The certificate or the token has expired, and the next connection has another one.
+        if (answer.status === 401 && this.#isAuthorized && this.#all.isRenewed) return this.end(undefined);
+        this.#isAuthorized ||= answer.status !== 401;
+        this.#requests.shift();
         this.#written -= 1;
         const result = tryOf(answer, request, { nowMs: clock.epochMs(), isSecure: url.protocol === 'https:' });
         request.settle(result);
@@ -239,6 +259,7 @@ class Pipeline {
     const failed = cause !== undefined && (this.#written > 0 || !this.#isOpen) ? this.#requests.shift() : undefined;
     const displaced = this.#requests;
     if (failed !== undefined || displaced.length > 0) this.#recovery = RECOVERY_ANSWERS;
+    debug('a connection to %s has ended: %s', this.#all.options.url.host, cause?.message ?? 'after an answer');
     this.#timer?.close();
     this.#timer = undefined;
     this.#socket?.destroy();
@@ -247,7 +268,7 @@ class Pipeline {
     this.#requests = [];
     this.#written = 0;
     this.#reader = new AnswerReader();
-    if (cause !== undefined) failed?.settle(this.#all.unanswered(cause));
+    if (cause !== undefined) failed?.settle(unansweredTry(cause));
     this.#all.onRoom(displaced);
   }
 
@@ -267,23 +288,35 @@ class Pipeline {
   }
 }
 
-function connectorTo({ url, ...identity }: ConnectionsOptions): (ready: () => void) => Socket {
-  const secure = url.protocol === 'https:';
-  const host = url.hostname.replace(/^\[|\]$/g, '');
-  const to = { host, port: url.port === '' ? (secure ? 443 : 80) : Number(url.port) };
-  if (!secure) return (ready) => connectPlain(to, ready).setNoDelay(true);
-  const tls = { ...to, ...tlsOptionsOf(identity), ALPNProtocols: ['http/1.1'] };
-  const named = isIP(host) === 0 ? { ...tls, servername: host } : tls;
-  // Nothing is written before `ready` is called, which happens after the server's certificate has been accepted.
-  return (ready) => connectTls(named, ready).setNoDelay(true);
+interface Connection {
+  readonly socket: Socket;
+  readonly start: string;
 }
 
-function requestStart({ url, token }: ConnectionsOptions): string {
-  return [
-    `POST ${url.pathname.replace(/\/$/, '')}/events HTTP/1.1`,
-    `Host: ${url.host}`,
-    'Content-Type: application/json',
-    ...(token === undefined ? [] : [`Authorization: Bearer ${token}`]),
-    '',
-  ].join('\r\n');
+function connectorTo({ url, ...identity }: ConnectionsOptions): (ready: () => void) => Connection {
+  const secure = url.protocol === 'https:';
+  const host = url.hostname.replace(/^\[|\]$/g, '');
+  const named = isIP(host) === 0 ? { servername: host } : {};
+  const to = { host, port: url.port === '' ? (secure ? 443 : 80) : Number(url.port), ...named };
+  const line = `POST ${url.pathname.replace(/\/$/, '')}/events HTTP/1.1\r\nHost: ${url.host}\r\n`;
+  const start = (): string => `${line}Content-Type: application/json\r\n${authorizationOf(identity.token)}`;
+  const isFixed = [identity.cert, identity.key, identity.ca].every((value) => typeof value !== 'function');
+  const fixed = secure && isFixed ? tlsOptionsOf(identity) : undefined;
+  if (typeof identity.token !== 'function') start();
+  return (ready) => {
+    try {
+      const connection = {
+        start: start(),
+        // Nothing is written before `ready` is called, after the server's certificate has been accepted.
+        socket: secure
+          ? connectTls({ ...to, ...(fixed ?? tlsOptionsOf(identity)), ALPNProtocols: ['http/1.1'] }, ready)
+          : connectPlain(to, ready),
+      };
+      connection.socket.setNoDelay(true);
+      return connection;
+    } catch (cause) {
+      // A function of the caller has thrown, or the files do not belong together while they are being replaced.
+      return { start: '', socket: new Socket().destroy(cause as Error) };
+    }
+  };
 }

@@ -14,7 +14,7 @@ import type { TLSSocket } from 'node:tls';
 import * as zlib from 'node:zlib';
 import { SYSTEM } from '../process/clock.ts';
 import { problem, type EventFault, type Refusal } from '../ingest/errors.ts';
-import type { SenderIdentity } from './identity.ts';
+import type { Pem } from './identity.ts';
 
 const REFUSALS = {
   401: 'unauthenticated',
@@ -41,8 +41,7 @@ export type NextAnswer = keyof typeof REFUSALS | (typeof OTHERS)[number];
 
 export interface FakeGatewayOptions {
   /** PEM texts for https. If `ca` is set, clients without a certificate signed by that authority receive 401. */
-  readonly tls?:
-    ({ readonly cert: string | Buffer; readonly key: string | Buffer } & Pick<SenderIdentity, 'ca'>) | undefined;
+  readonly tls?: { readonly cert: Pem; readonly key: Pem; readonly ca?: Pem | undefined } | undefined;
   /** The maximum length of a body in bytes. The default is the gateway's, 262,144. */
   readonly bodyBytesMax?: number | undefined;
   /** The Retry-After of 429 and 503 in seconds. A gateway sends 1 or more; the default is 0, so tests do not wait. */

@@ -2,17 +2,20 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { createSecureContext } from 'node:tls';
 
+export type Pem = string | Buffer;
+
+/** A function is called for each connection, so that renewed files and tokens are read again. */
 export interface SenderIdentity {
   /** The PEM texts of the producer's certificate and key, which are required for https. */
-  readonly cert?: string | Buffer | undefined;
-  readonly key?: string | Buffer | undefined;
+  readonly cert?: Pem | (() => Pem) | undefined;
+  readonly key?: Pem | (() => Pem) | undefined;
   /** The PEM text of the authority that signed the gateway's certificate. By default, Node's authorities are used. */
-  readonly ca?: string | Buffer | undefined;
+  readonly ca?: Pem | (() => Pem) | undefined;
   /** A bearer token, if the gateway requires one. */
-  readonly token?: string | undefined;
+  readonly token?: string | (() => string) | undefined;
 }
 
-type Pem = Omit<SenderIdentity, 'token'>;
+type Pems = { readonly [name in 'cert' | 'key' | 'ca']?: Pem | (() => Pem) | undefined };
 
 const EXPECTED = {
   cert: 'the text of a PEM certificate',
@@ -21,11 +24,11 @@ const EXPECTED = {
 };
 
 /** Returns options for node:tls. Throws a TypeError that names the option with the mistake. */
-export function tlsOptionsOf(pem: Pem): { readonly [name in keyof Pem]?: string } {
+export function tlsOptionsOf(pem: Pems): { readonly [name in keyof Pems]?: string } {
   const given: { cert?: string; key?: string; ca?: string } = {};
   // Each option is checked alone first, so that the message can name it.
   for (const name of ['cert', 'key', 'ca'] as const) {
-    const value = pem[name];
+    const value = valueOf(pem[name]);
     if (value === undefined) continue;
     const mistake = `expected ${EXPECTED[name]}`;
     const text = (value instanceof Uint8Array ? Buffer.from(value).toString('latin1') : String(value))
@@ -45,6 +48,16 @@ export function tlsOptionsOf(pem: Pem): { readonly [name in keyof Pem]?: string 
   }
   assertUsable('cert, key', 'expected a certificate and the key that belongs to it', () => createSecureContext(given));
   return given;
+}
+
+export const valueOf = <V>(value: V | (() => V)): V => (typeof value === 'function' ? (value as () => V)() : value);
+
+/** Returns the header field of a token. Throws a TypeError for a token that would be more than one. */
+export function authorizationOf(token: SenderIdentity['token']): string {
+  const value = valueOf(token);
+  if (value === undefined) return '';
+  if (!/^[\x21-\x7e]+$/.test(value)) throw new TypeError('token: expected visible ASCII characters');
+  return `Authorization: Bearer ${value}\r\n`;
 }
 
 function assertUsable(names: string, mistake: string, use: () => unknown): void {

@@ -1,6 +1,6 @@
 // Reads events from a file or standard input, or refused events from the file that an earlier run wrote. Also makes
 // sample events.
-import { constants, createReadStream, fstatSync, openSync } from 'node:fs';
+import { constants, createReadStream, fstatSync, openSync, statSync } from 'node:fs';
 import { Socket } from 'node:net';
 import { pipeline, type Readable } from 'node:stream';
 import * as zlib from 'node:zlib';
@@ -18,6 +18,8 @@ export interface InputEvent extends Line {
 
 export interface Input {
   readonly events: AsyncGenerator<InputEvent>;
+  /** The part of the input that was read, from 0 to 1, or `undefined` if its length is unknown. */
+  part(): number | undefined;
   close(): void;
 }
 
@@ -26,8 +28,14 @@ export interface Input {
  * is true, the input is a refused file. Events up to `position` are skipped. Errors name the file.
  */
 export function openInput(path: string | undefined, refused: boolean, position?: Position): Input {
-  const source = decompressed(path === undefined ? process.stdin : openFile(path), path);
-  return { events: events(source, path ?? 'standard input', refused, position), close: () => void source.destroy() };
+  const raw = path === undefined ? process.stdin : openFile(path);
+  const source = decompressed(raw, path);
+  const bytes = path === undefined ? 0 : statSync(path).size;
+  return {
+    events: events(source, path ?? 'standard input', refused, position),
+    part: () => (bytes > 0 && 'bytesRead' in raw ? Number(raw.bytesRead) / bytes : undefined),
+    close: () => void source.destroy(),
+  };
 }
 
 /** Never waits for a pipe in a thread, because the process could not exit until the pipe is written or closed. */
@@ -133,8 +141,9 @@ const SAMPLE_TYPES = ['order.created', 'order.paid', 'order.shipped', 'customer.
 
 /** Returns sample events of about 250 bytes, with new ids. */
 export function sampleInput(count: number, { clock, random }: ClockAndRandom): Input {
+  let made = 0;
   async function* samples(): AsyncGenerator<InputEvent> {
-    for (let number = 1; number <= count; number += 1) {
+    for (let number = 1; number <= count; made = number++) {
       const type = SAMPLE_TYPES[number % SAMPLE_TYPES.length];
       const items = [{ sku: `A-${number % 7}`, quantity: 1 + (number % 3), price: '19.90' }];
       const data = { number, customer: `c-${1_000 + (number % 50)}`, items, total: '19.90', currency: 'EUR' };
@@ -143,5 +152,5 @@ export function sampleInput(count: number, { clock, random }: ClockAndRandom): I
       yield await Promise.resolve({ number, originalNumber: number, bytes: Buffer.from(event) });
     }
   }
-  return { events: samples(), close: () => undefined };
+  return { events: samples(), part: () => made / count, close: () => undefined };
 }

@@ -10,13 +10,15 @@
 // settled events. Only one process at a time uses the file (lease.ts). If another process acquires the lease of a
 // frozen process, `put` rejects in the frozen one.
 import { createHash } from 'node:crypto';
-import { createReadStream } from 'node:fs';
-import { open, realpath, rename, rm, stat, type FileHandle } from 'node:fs/promises';
+import { createReadStream, existsSync } from 'node:fs';
+import { link, open, realpath, rename, rm, stat, type FileHandle } from 'node:fs/promises';
 import { dirname } from 'node:path';
+import type { Readable } from 'node:stream';
 import type { ClockAndRandom } from '../process/clock.ts';
 import { isAt, Lease } from './lease.ts';
 import { lines, ROW_BYTES_MAX, type Line } from './lines.ts';
 import { bodyMembers, bytesOf, objectIn, OWNER_ONLY, type BodyMembers } from './journal-format.ts';
+import { freeName } from './refused-file.ts';
 
 const REWRITE_BYTES = 16 * 1024 * 1024;
 /** The length of the text that is written at a time. All lines may be longer than V8's strings. */
@@ -27,15 +29,16 @@ interface Row extends BodyMembers {
   readonly settled?: number;
 }
 
-/** Open journals. Node ends a process in which an open file handle is garbage-collected. */
-const OPEN = new Set<Journal>();
+/** Journals of this process by their paths. Node ends a process in which an open file handle is garbage-collected. */
+const OPEN = new Map<string, { readonly closing: AbortSignal; readonly closed: Promise<void> }>();
 
 export class Journal {
   readonly #path: string;
   readonly #lease: Lease;
   readonly #unsettled: Set<number>;
-  /** The number of the first event of this process. */
-  readonly #first: number;
+  /** Unsettled events that are being sent. */
+  readonly #active = new Set<number>();
+  readonly #forget: () => void;
   #file: FileHandle;
   #next: number;
   #pending: string[] = [];
@@ -46,45 +49,73 @@ export class Journal {
   #isDamaged = false;
   #grownBytes = 0;
 
-  private constructor(path: string, lease: Lease, file: FileHandle, unsettled: Set<number>) {
+  private constructor(path: string, lease: Lease, { file, unsettled, next }: Contents, forget: () => void) {
     this.#path = path;
     this.#lease = lease;
     this.#file = file;
     this.#unsettled = unsettled;
-    this.#first = ([...unsettled].at(-1) ?? 0) + 1;
-    this.#next = this.#first;
-    OPEN.add(this);
+    this.#next = next;
+    this.#forget = forget;
   }
 
-  /** Opens or creates a journal. Rejects if another process has the journal open, or if a line is damaged. */
-  static async open(path: string, system: ClockAndRandom): Promise<Journal> {
+  /**
+   * Opens or creates a journal. Waits for a client of this process that is closing. Rejects if another client or process
+   * has the journal open, or if a line is damaged. `closing` aborts when the client that opens it begins to close.
+   */
+  static async open(path: string, system: ClockAndRandom, closing: AbortSignal): Promise<Journal> {
     // Opening a pipe could wait forever, and the rewrite would replace a device.
     if ((await stat(path).catch(() => undefined))?.isFile() === false)
       throw new Error(`${path}: the journal must be a regular file`);
     await (await open(path, 'a', OWNER_ONLY)).close();
     // A link to the journal must lead to the same lock.
     const name = await realpath(path);
-    const lease = await Lease.take(`${name}.lock`, system);
+    for (let other = OPEN.get(name); other !== undefined; other = OPEN.get(name)) {
+      if (!other.closing.aborted)
+        throw new Error(`another client of this process has this journal open (${name}); close it, or share it`);
+      await other.closed;
+    }
+    let forget = (): void => undefined;
+    const closed = new Promise<void>((resolve) => {
+      forget = () => {
+        OPEN.delete(name);
+        resolve();
+      };
+    });
+    OPEN.set(name, { closing, closed });
+    let lease: Lease | undefined;
     try {
-      const unsettled = new Set<number>();
-      for await (const { put, settled } of rows(name)) {
-        if (put !== undefined) unsettled.add(put);
-        if (settled !== undefined) unsettled.delete(settled);
-      }
-      return new Journal(name, lease, await rewritten(name, lease, unsettled), unsettled);
+      lease = await Lease.take(`${name}.lock`, system);
+      return new Journal(name, lease, await contentsOf(name, lease), forget);
     } catch (cause) {
-      await lease.release();
+      await lease?.release();
+      forget();
       throw cause;
     }
   }
 
-  /** Yields the unsettled events of earlier processes, in their order. */
-  async *resumed(): AsyncGenerator<{ readonly number: number; readonly body: Buffer }> {
-    for await (const row of rows(this.#path)) {
-      if (row.put === undefined) continue;
-      if (row.put >= this.#first) return;
-      const body = bytesOf(row);
-      if (body !== undefined) yield { number: row.put, body };
+  /** The number of events that are not settled. */
+  get unsettled(): number {
+    return this.#unsettled.size;
+  }
+
+  /** The number of events that are neither settled nor being sent. */
+  get unsent(): number {
+    return this.#unsettled.size - this.#active.size;
+  }
+
+  /** Yields the events that are neither settled nor being sent now, in order. The caller settles or releases each. */
+  async *pending(): AsyncGenerator<{ readonly number: number; readonly body: Buffer }> {
+    await this.#written();
+    const due = new Set([...this.#unsettled].filter((number) => !this.#active.has(number)));
+    if (due.size === 0) return;
+    if (await this.#isRemoved()) await this.#rewrite();
+    for await (const row of rows(createReadStream(this.#path), this.#path)) {
+      const { put: number = 0 } = row;
+      const isDue = due.delete(number) && this.#unsettled.has(number) && !this.#active.has(number);
+      const body = isDue ? bytesOf(row) : undefined;
+      if (body === undefined) continue;
+      this.#active.add(number);
+      yield { number, body };
     }
   }
 
@@ -92,10 +123,12 @@ export class Journal {
   async put(body: Buffer): Promise<number> {
     const number = this.#next++;
     this.#unsettled.add(number);
+    this.#active.add(number);
     this.#pending.push(lineOf({ put: number, ...bodyMembers(body) }));
     this.#puts = true;
     await this.#written().catch((cause: unknown) => {
       this.#unsettled.delete(number);
+      this.#active.delete(number);
       throw cause;
     });
     return number;
@@ -104,18 +137,24 @@ export class Journal {
   /** Records that the event need not be sent again. */
   settle(number: number): void {
     this.#unsettled.delete(number);
+    this.#active.delete(number);
     this.#pending.push(lineOf({ settled: number }));
     // The next call of `put` or `close` reports a failure.
     void this.#written().catch(() => undefined);
   }
 
+  /** The event is not being sent any more, and `pending` yields it again. */
+  release(number: number): void {
+    this.#active.delete(number);
+  }
+
   async close(): Promise<void> {
-    OPEN.delete(this);
     try {
       await this.#written();
     } finally {
       await this.#file.close();
       await this.#lease.release();
+      this.#forget();
     }
   }
 
@@ -128,9 +167,13 @@ export class Journal {
   }
 
   async #write(): Promise<void> {
-    const [pending, puts] = [this.#pending, this.#puts];
+    const puts = this.#puts;
+    let pending = this.#pending;
     [this.#pending, this.#puts] = [[], false];
-    if (this.#isDamaged) await this.#rewrite();
+    if (this.#isDamaged || (puts && (await this.#isRemoved()))) {
+      await this.#rewrite();
+      pending = withoutMarks(pending);
+    }
     if (pending.length === 0) return;
     this.#isDamaged = true;
     for (let at = 0; at < pending.length;) {
@@ -140,7 +183,7 @@ export class Journal {
       this.#grownBytes += Buffer.byteLength(text);
     }
     if (puts) {
-      await this.#assertInPlace();
+      if (await this.#isRemoved()) throw new Error(`${this.#path}: the journal was removed or replaced`);
       await this.#file.datasync();
       // Another process may have read the file before the sync.
       if (!(await this.#lease.isHeld())) throw takenOver(this.#path);
@@ -154,27 +197,63 @@ export class Journal {
   }
 
   async #rewrite(): Promise<void> {
-    await this.#assertInPlace();
-    const file = await rewritten(this.#path, this.#lease, this.#unsettled);
+    await this.#isRemoved();
+    const source = this.#file.createReadStream({ start: 0, autoClose: false });
+    const file = await rewritten(source, this.#path, this.#lease, this.#unsettled);
     await this.#file.close();
     this.#file = file;
     this.#isDamaged = false;
+    this.#pending = withoutMarks(this.#pending);
   }
 
-  async #assertInPlace(): Promise<void> {
-    if (!(await isAt(this.#file, this.#path))) throw new Error(`${this.#path}: the journal was removed or replaced`);
+  /** True if the file was removed or renamed, as by log rotation. Throws if another file is in its place. */
+  async #isRemoved(): Promise<boolean> {
+    if (await isAt(this.#file, this.#path)) return false;
+    if (existsSync(this.#path)) throw new Error(`${this.#path}: the journal was removed or replaced`);
+    return true;
   }
 }
 
+/** A mark in a file without its event would settle another event, if this journal were appended to another one. */
+const withoutMarks = (lines: readonly string[]): string[] => lines.filter((line) => !line.startsWith('{"settled":'));
+
 const takenOver = (path: string): Error => new Error(`${path}: another process has taken over this journal`);
 
-/** Replaces the journal with one that contains only the unsettled events. */
-async function rewritten(path: string, lease: Lease, unsettled: ReadonlySet<number>): Promise<FileHandle> {
+interface Contents {
+  readonly file: FileHandle;
+  readonly unsettled: Set<number>;
+  readonly next: number;
+}
+
+/** Reads a journal, and rewrites it without settled events. */
+async function contentsOf(path: string, lease: Lease): Promise<Contents> {
+  const unsettled = new Set<number>();
+  let [next, isZeroed] = [1, false];
+  for await (const { put, settled } of rows(createReadStream(path), path, () => (isZeroed = true))) {
+    if (put !== undefined) unsettled.add(put);
+    if (put !== undefined) next = put + 1;
+    if (settled !== undefined) unsettled.delete(settled);
+  }
+  if (isZeroed) {
+    const copy = freeName(`${path}.damaged`);
+    await link(path, copy);
+    process.emitWarning(`${path} ends with zeros, as after a crash of the machine; ${copy} has all that is in it`);
+  }
+  return { file: await rewritten(createReadStream(path), path, lease, unsettled), unsettled, next };
+}
+
+/** Replaces the journal with one that contains only the unsettled events of `source`. */
+async function rewritten(
+  source: Readable,
+  path: string,
+  lease: Lease,
+  unsettled: ReadonlySet<number>,
+): Promise<FileHandle> {
   await rm(`${path}.new`, { force: true });
-  const file = await open(`${path}.new`, 'wx', OWNER_ONLY);
+  const file = await open(`${path}.new`, 'ax+', OWNER_ONLY);
   try {
     let text = '';
-    for await (const row of rows(path)) {
+    for await (const row of rows(source, path)) {
       if (row.put === undefined || !unsettled.has(row.put)) continue;
       text += lineOf(row);
       if (text.length < WRITE_LENGTH) continue;
@@ -198,20 +277,27 @@ async function rewritten(path: string, lease: Lease, unsettled: ReadonlySet<numb
 
 /**
  * Yields the rows of a journal. Ignores a last line that a crash truncated, because its event was not sent yet. Throws
- * for any other line, because the rewrite would destroy a damaged event, or a file that is not a journal.
+ * for any other line, because the rewrite would destroy a damaged event, or a file that is not a journal. Numbers
+ * increase, because an event with the number of another one would be settled with it.
  */
-async function* rows(path: string): AsyncGenerator<Row> {
-  const refusal = (number: number): Error =>
-    new Error(
-      `${path}: line ${number} is not a line of a journal, or is damaged; move it elsewhere to send the others`,
-    );
-  let truncated = 0;
-  for await (const line of lines(createReadStream(path) as AsyncIterable<Buffer>, ROW_BYTES_MAX)) {
+async function* rows(source: Readable, path: string, onZeros?: () => void): AsyncGenerator<Row> {
+  const refusal = (number: number, why = 'is not a line of a journal, or is damaged'): Error =>
+    new Error(`${path}: line ${number} ${why}; move it elsewhere to send the others`);
+  let [truncated, last, number] = [0, 0, 0];
+  for await (const line of lines(source as AsyncIterable<Buffer>, ROW_BYTES_MAX)) {
     if (truncated > 0) throw refusal(truncated);
+    if (line.number !== (number += 1)) throw refusal(number);
     const row = rowOf(line.bytes);
-    if (row !== undefined) yield row;
-    else if (isTruncated(line)) truncated = line.number;
-    else throw refusal(line.number);
+    if (row === undefined && !isTruncated(line)) throw refusal(number);
+    if (row === undefined) {
+      truncated = number;
+      if (line.bytes.includes(0)) onZeros?.();
+    } else {
+      if ((row.put ?? Infinity) <= last)
+        throw refusal(number, 'does not have a higher number than those before, as if lines or journals were joined');
+      last = row.put ?? last;
+      yield row;
+    }
   }
 }
 
@@ -225,7 +311,8 @@ function isTruncated({ bytes, isOpen = false }: Line): boolean {
 
 function rowOf(line: Buffer): Row | undefined {
   const { digest, ...row }: Row & { readonly digest?: unknown } = objectIn(line) ?? {};
-  const isWhole = Number.isInteger(row.settled) || typeof (row.body ?? row.bodyBase64) === 'string';
+  const isPut = Number.isInteger(row.put) && typeof (row.body ?? row.bodyBase64) === 'string';
+  const isWhole = isPut || Number.isInteger(row.settled);
   return isWhole && (digest === undefined || digest === digestOf(JSON.stringify(row))) ? row : undefined;
 }
 

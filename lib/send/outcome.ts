@@ -23,22 +23,14 @@ export interface NotAccepted {
 }
 
 /**
- * - `hopeless`: another try would fail too. `reason` states what to do.
  * - `refused`: the answer does not allow another try.
  * - `retry`: the body contains `retryable: true`, or the gateway did not answer. The id makes another try safe.
- *   `misplaced`: the answer belongs to another request, so the connection must end. `doubt`: what to do if this happens
- *   several times.
+ *   `misplaced`: the answer belongs to another request, so the connection must end.
  */
 export type Try =
   | Accepted
-  | { readonly kind: 'hopeless'; readonly reason: string }
   | ({ readonly kind: 'refused' } & NotAccepted)
-  | ({
-      readonly kind: 'retry';
-      readonly afterMs: number;
-      readonly misplaced?: boolean;
-      readonly doubt?: string;
-    } & NotAccepted);
+  | ({ readonly kind: 'retry'; readonly afterMs: number; readonly misplaced?: boolean } & NotAccepted);
 
 /** The code of a try that the gateway did not answer. */
 export const NO_ANSWER = 'NO_ANSWER';
@@ -52,14 +44,11 @@ const RETRY_AFTER_MAX_MS = 300_000;
 /** The form of the codes in openapi/events.yaml. Such a code is safe to print. */
 const CODE = /^[A-Z][A-Z0-9_]{0,63}$/;
 
-/** An error's code, what it means, and what to do. */
-type Hopeless = readonly [code: RegExp, why: string, remedy: string];
-
 const UNTRUSTED = 'the server is not trusted';
 
-/** Failures that another try cannot change (node:tls, "X509 certificate error codes"; TLS alerts). */
-const HOPELESS: readonly Hopeless[] = [
-  [/^ERR_TLS_CERT_ALTNAME_INVALID$/, UNTRUSTED, 'the URL must name a host that is in the certificate'],
+/** An error's code, what it means, and what to do (node:tls, "X509 certificate error codes"; TLS alerts). */
+const REMEDIES: readonly (readonly [code: RegExp, why: string, remedy: string])[] = [
+  [/^ERR_TLS_CERT_ALTNAME_INVALID$/, UNTRUSTED, '"url" must name a host that is in the certificate'],
   [
     /^(CERT_(HAS_EXPIRED|NOT_YET_VALID|REVOKED)|INVALID_PURPOSE)$/,
     UNTRUSTED,
@@ -73,33 +62,38 @@ const HOPELESS: readonly Hopeless[] = [
   [
     /ALERT_.*(CERTIFICATE|UNKNOWN_CA|ACCESS_DENIED|HANDSHAKE_FAILURE|PROTOCOL|UNRECOGNIZED_NAME)/,
     'the server refused the TLS handshake',
-    'check "cert" and "key", and the port in the URL',
+    'check "cert" and "key", and the port in "url"',
   ],
+  [
+    /^ERR_SSL_(WRONG_VERSION_NUMBER|PACKET_LENGTH_TOO_LONG|HTTP_REQUEST|UNSUPPORTED_PROTOCOL)$/,
+    'the server does not use TLS',
+    'check the port in "url"',
+  ],
+  [/^(ECONNREFUSED|ENOTFOUND)$/, 'no gateway at this address', 'check "url", if it does not start soon'],
 ];
 
-const NOT_TLS = /^ERR_SSL_(WRONG_VERSION_NUMBER|PACKET_LENGTH_TOO_LONG|HTTP_REQUEST|UNSUPPORTED_PROTOCOL)$/;
-
-/** Failures that another try cannot change at an address to which no connection has succeeded. */
-const HOPELESS_IF_NEW: readonly Hopeless[] = [
-  ...HOPELESS,
-  [NOT_TLS, 'the server does not use TLS', 'check the port in the URL'],
-  [/^(ECONNREFUSED|ENOTFOUND)$/, 'no gateway at this address', 'check the URL, or set "tries" to wait for the gateway'],
-];
-
-/** `isNew` is true if the caller wants to know that an address is wrong, and no connection to it has succeeded yet. */
-export function unansweredTry(cause: NodeJS.ErrnoException & { readonly reason?: string }, isNew = false): Try {
+export function unansweredTry(cause: NodeJS.ErrnoException & { readonly reason?: string }): Try {
   const { code = '', reason } = cause;
   // OpenSSL's own messages name its source files. `reason` is the readable part.
   const error = reason ?? messageOf(cause);
   const shown = error.includes(code) ? error : `${error} (${code})`;
-  for (const [codes, why, remedy] of isNew ? HOPELESS_IF_NEW : HOPELESS)
-    if (codes.test(code)) return { kind: 'hopeless', reason: `${why}: ${shown}; ${remedy}` };
-  const doubt = `no TLS handshake with the server: ${shown}; check the port in the URL, or set "tries" to wait`;
-  return noAnswer(0, { error }, isNew ? { doubt } : {});
+  const [, why, remedy] = REMEDIES.find(([codes]) => codes.test(code)) ?? [];
+  return noAnswer(0, { error: why === undefined ? error : `${why}: ${shown}; ${remedy}` });
 }
 
-const noAnswer = (status: number, answer: object, more: Partial<Try & { kind: 'retry' }>) =>
-  ({ kind: 'retry', code: NO_ANSWER, status, answer, requestId: undefined, afterMs: 0, ...more }) as const;
+const noAnswer = (
+  status: number,
+  answer: object,
+  more: Partial<Try & { kind: 'retry' }> = {},
+): Try & { kind: 'retry' } => ({
+  kind: 'retry',
+  code: NO_ANSWER,
+  status,
+  answer,
+  requestId: undefined,
+  afterMs: 0,
+  ...more,
+});
 
 /**
  * Returns the result for an answer to a request. A 202 must contain the event's id, and all other answers must have
@@ -128,7 +122,7 @@ export function tryOf(
   if (members === undefined || typeof code !== 'string' || !CODE.test(code) || typeof retryable !== 'boolean')
     return foreign(`status ${status} without an answer of a gateway`);
   if (status === 400 && !isSecure && requestId !== request.requestId)
-    return { kind: 'hopeless', reason: `the URL must begin with https: ${String(members['detail'])}` };
+    return foreign(`"url" must begin with https: ${String(members['detail'])}`);
   if (status !== 202 && requestId !== request.requestId)
     return foreign('the answer is for another request', requestId !== undefined);
   const notAccepted = { code, status, answer: members, requestId };

@@ -1,5 +1,5 @@
-// FILE.position records the line after which an interrupted run continues. The file is written about once a second
-// and when a run stops early, and removed when the run is complete.
+// FILE.position records the line after which the next run continues. The file is written about once a second and when
+// a run ends, and removed when all events are settled (isForGood).
 //
 // Invariant: all events up to that line were settled. Later events may be settled too. The next run sends those
 // again, and the gateway answers "duplicate". The digest of the line shows whether the input file has changed.
@@ -33,6 +33,8 @@ export class Position {
   /** The settled events among them. */
   readonly #settled = new Set<Line | undefined>();
   #last: Line | undefined;
+  /** True after an event that is not settled in this run, so that the position cannot pass it. */
+  #isFinal = false;
   #writtenMs: number;
 
   /** Ignores the position of a run that sent to another gateway. */
@@ -55,17 +57,27 @@ export class Position {
     return number < this.#before.line || digest(bytes) === this.#before.sha256 || 'changed';
   }
 
-  /** Registers an event, in file order. The caller must call the returned function when the event is settled. */
-  begin(line: Line): () => void {
+  /** True if every event that was begun is settled. */
+  get isComplete(): boolean {
+    return !this.#isFinal && this.#begun.length === 0;
+  }
+
+  /** Registers an event, in file order. The caller must call the returned function when the event has a result. */
+  begin(line: Line): (isSettled: boolean) => void {
+    if (this.#isFinal) return () => undefined;
     this.#begun.push(line);
-    return () => {
-      this.#settled.add(line);
+    return (isSettled) => {
+      if (isSettled) this.#settled.add(line);
+      else if (this.#begun.includes(line)) {
+        this.#begun.length = this.#begun.indexOf(line);
+        this.#isFinal = true;
+      }
       while (this.#settled.delete(this.#begun[0])) this.#last = this.#begun.shift();
       if (this.#clock.ms() - this.#writtenMs >= WRITE_INTERVAL_MS) this.write();
     };
   }
 
-  /** Returns the error if the file cannot be written, as in a read-only folder. A complete run needs no file. */
+  /** Returns the error if the file cannot be written, as in a read-only folder. */
   write(): unknown {
     this.#writtenMs = this.#clock.ms();
     if (this.#last === undefined) return undefined;

@@ -5,39 +5,44 @@
 //
 // Pauses between the tries of one event double from PAUSE_FIRST_MS to PAUSE_MAX_MS with 50 % jitter, and are never
 // shorter than the gateway's Retry-After. After `triesMax` tries, the event is refused with its last answer.
+import { setMaxListeners } from 'node:events';
 import { pauseMs } from '../process/backoff.ts';
 import type { ClockAndRandom } from '../process/clock.ts';
 import { printable } from '../process/printable.ts';
+import { debug } from './connections.ts';
 import type { Accepted, NotAccepted, Try } from './outcome.ts';
 
 const PAUSE_FIRST_MS = 100;
 const PAUSE_MAX_MS = 10_000;
 
-/** Tries at an address to which no connection has succeeded. */
-const DOUBTFUL_TRIES_MAX = 3;
-
 interface Settled<T> {
   readonly event: T;
   readonly tries: number;
+  /** The time from the call to this result, which includes waiting for a slot, pauses and all tries. */
+  readonly durationMs: number;
+}
+
+interface Answered<T> extends Settled<T> {
   /** The duration of the last try. */
   readonly answerMs: number;
 }
 
 /**
  * The result of one event. `retryable` is true if all tries were used, so the event may be accepted later.
- * `interrupted`: the signal aborted while the event waited for its next try.
+ * `interrupted`: a signal aborted or the time limit of `close` passed before an answer. `disabled`: nothing was sent,
+ * because the client has `enabled: false`.
  */
 export type SendResult<T> =
-  | (Accepted & Settled<T>)
-  | ({ readonly kind: 'refused'; readonly retryable: boolean } & NotAccepted & Settled<T>)
-  | { readonly kind: 'interrupted'; readonly event: T; readonly tries: number };
+  | (Accepted & Answered<T>)
+  | ({ readonly kind: 'refused'; readonly retryable: boolean } & NotAccepted & Answered<T>)
+  | ({ readonly kind: 'interrupted' | 'disabled' } & Settled<T>);
 
 export interface Retry extends Omit<NotAccepted, 'requestId'> {
   readonly tries: number;
   readonly pauseMs: number;
 }
 
-/** Thrown if no event can be accepted, because the server is not trusted or does not accept this producer. */
+/** Thrown if no event can be accepted, because the gateway does not accept this producer or cannot be reached. */
 export class SendingStopped extends Error {
   override readonly name = 'SendingStopped';
 }
@@ -48,6 +53,15 @@ export interface SenderOptions extends ClockAndRandom {
   /** The maximum number of events started per second. `undefined` disables the limit. */
   readonly ratePerS: number | undefined;
   readonly onRetry: (retry: Retry) => void;
+}
+
+interface Delivery {
+  /** The start of `durationMs`. */
+  readonly startMs: number;
+  readonly signal: AbortSignal;
+  /** The caller's own signal, if it has one. It also ends the wait for a slot. */
+  readonly own?: AbortSignal | undefined;
+  readonly triesMax?: number | undefined;
 }
 
 export class Sender {
@@ -62,16 +76,36 @@ export class Sender {
     this.#slots = options.concurrency;
   }
 
-  /** Settles an event. `once` tries to send it. Rejects with SendingStopped, or with the error of `once`. */
-  async send<T>(event: T, once: () => Promise<Try>, signal: AbortSignal): Promise<SendResult<T>> {
+  /** Settles an event. `once` tries to send it. Rejects only with an error of `onRetry`. */
+  async send<T>(event: T, once: () => Promise<Try>, { signal, ...how }: Delivery): Promise<SendResult<T>> {
     if (this.#slots > 0) this.#slots -= 1;
-    else await new Promise<void>((resolve) => this.#waiting.add(resolve));
+    else if (!(await this.#slot(how.own))) return this.#interrupted(event, 0, how.startMs);
     try {
       await this.#turn(signal);
-      return await this.#untilSettled(event, once, signal);
+      return await this.#untilSettled(event, once, { signal, ...how });
     } finally {
       this.#release();
     }
+  }
+
+  /** Waits for a slot. Resolves to false if `own` aborts first. */
+  #slot(own: AbortSignal | undefined): Promise<boolean> {
+    return new Promise((resolve) => {
+      const leave = (): void => {
+        if (this.#waiting.delete(take)) resolve(false);
+      };
+      const take = (): void => {
+        own?.removeEventListener('abort', leave);
+        resolve(true);
+      };
+      this.#waiting.add(take);
+      own?.addEventListener('abort', leave);
+      if (own?.aborted === true) leave();
+    });
+  }
+
+  #interrupted<T>(event: T, tries: number, startMs: number): SendResult<T> {
+    return { kind: 'interrupted', event, tries, durationMs: this.#options.clock.ms() - startMs };
   }
 
   #release(): void {
@@ -91,23 +125,23 @@ export class Sender {
     if (startMs > clock.ms()) await clock.sleep(startMs - clock.ms(), signal);
   }
 
-  async #untilSettled<T>(event: T, once: () => Promise<Try>, signal: AbortSignal): Promise<SendResult<T>> {
-    const { triesMax, onRetry, clock, random } = this.#options;
+  async #untilSettled<T>(event: T, once: () => Promise<Try>, how: Delivery): Promise<SendResult<T>> {
+    const { onRetry, clock, random } = this.#options;
+    const { signal, startMs, triesMax = this.#options.triesMax } = how;
     for (let tries = 1; ; tries += 1) {
-      if (signal.aborted) return { kind: 'interrupted', event, tries: tries - 1 };
-      const startMs = clock.ms();
+      if (signal.aborted) return this.#interrupted(event, tries - 1, startMs);
+      const tryMs = clock.ms();
       const result = await once();
-      const answerMs = clock.ms() - startMs;
-      if (result.kind === 'hopeless') throw new SendingStopped(printable(result.reason));
-      if (result.kind === 'retry' && result.doubt !== undefined && tries === DOUBTFUL_TRIES_MAX)
-        throw new SendingStopped(printable(result.doubt));
-      if (result.kind === 'accepted') return { ...result, event, tries, answerMs };
+      const nowMs = clock.ms();
+      const settled = { event, tries, answerMs: nowMs - tryMs, durationMs: nowMs - startMs };
+      if (result.kind === 'accepted') return { ...result, ...settled };
       const { code, status, answer, requestId } = result;
       const retryable = result.kind === 'retry';
+      if (retryable && signal.aborted) return this.#interrupted(event, tries, startMs);
       if (!retryable || tries >= triesMax)
-        return { kind: 'refused', event, code, status, answer, retryable, requestId, tries, answerMs };
-      if (signal.aborted) continue;
+        return { kind: 'refused', code, status, answer, retryable, requestId, ...settled };
       const waitMs = Math.max(result.afterMs, pauseMs(tries, PAUSE_FIRST_MS, PAUSE_MAX_MS, random.fraction()));
+      debug('%s after try %d: %s', code, tries, reasonOf(answer));
       onRetry({ code, status, answer, tries, pauseMs: waitMs });
       await clock.sleep(waitMs, signal);
     }
@@ -118,4 +152,37 @@ export function reasonOf(answer: unknown): string {
   const { detail, error } = answer as Readonly<Record<string, unknown>>;
   const reason = detail ?? error;
   return typeof reason === 'string' ? printable(reason).slice(0, 200) : 'no reason given';
+}
+
+/** If the first UNAUTHORIZED_MAX results are all 401 or 403, sendEvents stops, because all events would be refused. */
+const UNAUTHORIZED_MAX = 10;
+
+/** Returns a function that throws SendingStopped at the last of the first results if all of them are 401 or 403. */
+export function unauthorized(): (result: SendResult<unknown>) => void {
+  let count = 0;
+  return (result) => {
+    if (!('answerMs' in result) || (result.kind === 'refused' && result.status === 0)) return;
+    if (result.kind === 'accepted' || (result.status !== 401 && result.status !== 403)) count = Number.NaN;
+    else if ((count += 1) === UNAUTHORIZED_MAX)
+      throw new SendingStopped(
+        `the gateway does not accept this producer: the first ${UNAUTHORIZED_MAX} answers were ${result.status} ` +
+          `${result.code} (${reasonOf(result.answer)})`,
+      );
+  };
+}
+
+/** Codes of refusals that concern the producer, the URL or the token. The gateway may accept the event later. */
+const EVENT_UNREAD = new Set(['UNAUTHORIZED_PRODUCER', 'PRODUCER_DISABLED', 'ROUTE_NOT_FOUND', 'HEADERS_TOO_LARGE']);
+
+/** True if the event is settled: it was accepted, or refused for a reason that another time does not change. */
+export function isForGood(result: SendResult<unknown>): boolean {
+  if (result.kind === 'accepted') return true;
+  return result.kind === 'refused' && !result.retryable && !EVENT_UNREAD.has(result.code);
+}
+
+/** Every pause listens to the returned signal, and Node warns about more than ten listeners. */
+export function anyOf(signals: AbortSignal[]): AbortSignal {
+  const signal = AbortSignal.any(signals);
+  setMaxListeners(0, signal);
+  return signal;
 }

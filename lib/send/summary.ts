@@ -20,11 +20,20 @@ export class Summary {
     return this.#counts.interrupted + this.#counts.refused;
   }
 
+  /** One line. `part` is the part of the input that was read, from 0 to 1. */
+  progress(part: number | undefined): string {
+    const { accepted, refused } = this.#counts;
+    const text = `${accepted + refused} sent, ${refused} refused, ${this.#pace().eventsPerS} events/s`;
+    if (part === undefined || part === 0) return text;
+    const restS = Math.round(((this.#clock.ms() - this.#startMs) / 1000) * (1 / part - 1));
+    return `${text}, ${Math.floor(part * 100)} %, ${Math.floor(restS / 60)} min ${restS % 60} s left`;
+  }
+
   add(result: SendResult<unknown>): void {
     const counts = this.#counts;
-    counts[result.kind] += 1;
     counts.retries += Math.max(0, result.tries - 1);
-    if (result.kind === 'interrupted') return;
+    if (!('answerMs' in result)) return void (counts.interrupted += 1);
+    counts[result.kind] += 1;
     this.#answers.record(Math.max(1, Math.round(result.answerMs * 1000)));
     if (result.kind === 'refused') this.#refusedByCode[result.code] = (this.#refusedByCode[result.code] ?? 0) + 1;
     else

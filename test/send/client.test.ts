@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
-import { readFileSync } from 'node:fs';
-import { createServer } from 'node:http';
+import { readFileSync, renameSync } from 'node:fs';
+import { createServer, type IncomingHttpHeaders } from 'node:http';
 import { join } from 'node:path';
 import { createServer as createTcpServer, type Socket } from 'node:net';
 import { createServer as createTlsServer, type TlsOptions } from 'node:tls';
@@ -82,7 +82,7 @@ describe('a client', () => {
     assert.equal(client.outstanding, 0);
     await assert.rejects(client.send(event('late')), /closed/);
     assert.deepEqual(await kindsOf(last), ['accepted']);
-    assert.equal(client.close(), client.close());
+    assert.deepEqual(await client.close(), []);
   });
 
   it('does not keep a process alive that has nothing to send', async () => {
@@ -128,31 +128,185 @@ describe('a client', () => {
   });
 });
 
-it('a client frees its journal even if the gateway refuses the events that it holds', async () => {
-  const options = { url: gateway.url, journal: join(temporaryFolder(), 'journal') };
-  gateway.next(...Array<NextAnswer>(40).fill(401));
+it('a client leaves refused events in its journal, and gives it to the next client before it has closed', async () => {
+  const onResumed = (result: SendResult<Buffer>): void => void resumed.push(result.kind);
+  const resumed: string[] = [];
+  const options = { url: gateway.url, journal: join(temporaryFolder(), 'journal'), onResumed };
+  gateway.next(...Array<NextAnswer>(21).fill(401));
   const expired = createClient(options);
   await Promise.all(events('held', 20).map((one) => expired.send(one)));
-  await expired.close();
-  const stillExpired = createClient(options);
-  await eventually('the gateway refuses the events again', () => gateway.requests === 40);
-  await assert.rejects(stillExpired.close(), { name: 'SendingStopped' });
+  const other = createClient(options);
+  await assert.rejects(other.send(event('other')), /another client of this process has this journal open/);
+  void other.close();
+  void expired.close();
   const renewed = createClient(options);
-  await eventually('all events are accepted', () => gateway.events.length === 20);
+  assert.equal((await renewed.send(event('new'))).kind, 'accepted');
+  await eventually('all events are accepted', () => resumed.length === 20);
+  assert.deepEqual([...new Set(resumed)], ['accepted']);
+  assert.equal(await renewed.resume(), 0);
   await renewed.close();
+  assert.equal(gateway.events.length, 21);
 });
 
-describe('a client stops with what to do', () => {
-  /** Asserts that one event, and one of many, is tried so often. */
-  async function assertStops(options: SendEventsOptions, message: RegExp, tries = 1): Promise<void> {
-    const retries: Retry[] = [];
-    const all = { ...identity, onRetry: (retry: Retry) => retries.push(retry), ...options };
-    const client = createClient(all);
-    await assert.rejects(client.send(event('one')), { name: 'SendingStopped', message });
-    assert.equal(retries.length, tries - 1);
+describe('a client that the gateway does not accept for a while', () => {
+  it('sends journaled events again without slots when they used up their tries, also after its file was removed', async () => {
+    const resumed: string[] = [];
+    const journal = join(temporaryFolder(), 'journal');
+    const onResumed = ({ kind, event: body }: SendResult<Buffer>): void => void resumed.push(`${kind} ${String(body)}`);
+    const client = createClient({ url: gateway.url, journal, tries: 1, concurrency: 1, onResumed });
+    gateway.next('unavailable');
+    assert.equal((await client.send(event('a'))).kind, 'refused');
+    renameSync(journal, `${journal}.1`);
+    gateway.next('unavailable');
+    assert.equal((await client.send(event('b'))).kind, 'refused');
+    assert.equal((await client.send(event('c'))).kind, 'accepted');
+    await eventually('both are sent', () => resumed.length === 2);
+    assert.deepEqual(
+      resumed,
+      ['a', 'b'].map((id) => `accepted ${JSON.stringify(event(id))}`),
+    );
+    gateway.next(...Array<NextAnswer>(100).fill('unavailable'));
+    assert.equal((await client.send(event('d'))).kind, 'refused');
+    assert.deepEqual(await kinds(client.sendEvents([])), ['refused']);
+    assert.equal(await client.resume(), 1);
+    gateway.reset();
+    assert.equal(await client.resume(), 0);
     await client.close();
-    await assert.rejects(kinds(sendEvents(events('many', 100), all)), { name: 'SendingStopped', message });
-    assert.equal(retries.length > 0, tries > 1);
+    assert.deepEqual(await kinds(sendEvents([], { url: gateway.url, journal })), []);
+  });
+
+  it('ends at the time limit of close, with the events that were not sent, and so does a call whose signal aborts', async () => {
+    gateway.next(...Array<NextAnswer>(3).fill('silence'));
+    const client = createClient({ url: gateway.url, concurrency: 2, pipelining: 1 });
+    const own = new AbortController();
+    const [silent, waiting, aborted, held] = [event('a'), event('b'), event('c'), event('d')];
+    const sent = [silent, waiting, held].map((one) => client.send(one));
+    await eventually('two are sent', () => gateway.requests === 2);
+    const one = client.send(aborted, { signal: own.signal });
+    own.abort();
+    assert.equal((await one).kind, 'interrupted');
+    assert.deepEqual(await client.close({ timeoutMs: 1 }), [silent, waiting, held]);
+    assert.deepEqual(await kindsOf(sent), ['interrupted']);
+    const other = createClient({ url: gateway.url });
+    gateway.next('silence');
+    const late = new AbortController();
+    const started = other.send(event('late'), { signal: late.signal });
+    await eventually('it is sent', () => gateway.requests === 3);
+    late.abort();
+    assert.ok((await started).kind === 'interrupted' && (await started).durationMs < 20_000);
+    await other[Symbol.asyncDispose]();
+  });
+
+  it('ends no application whose promises nobody awaits, and sends nothing if it is not enabled', async () => {
+    const library = new URL('../../lib/send/client.ts', import.meta.url).href;
+    const script = `import { createClient } from ${JSON.stringify(library)};
+      const [url, closed] = process.argv.slice(1);
+      createClient({ url: closed, tries: 2, onResult: ({ kind, retryable, tries, durationMs, answer }) =>
+        console.log(kind, retryable, tries, durationMs >= 50, answer.error) }).send({ id: 'a', type: 't' });
+      createClient({ url, journal: '/absent/journal' }).send({ id: 'a', type: 't' });
+      const client = createClient({ url });
+      client.send(7);
+      client.send({ id: 'a', type: 't' }, { headers: { Host: 'b' } });
+      await client.close();
+      client.send({ id: 'late', type: 't' });
+      const off = createClient({ enabled: false, journal: '/absent/journal' });
+      console.log((await off.send({ id: 'off', type: 't' })).kind, await off.close());`;
+    const args = ['--disable-warning=ExperimentalWarning', '--input-type=module', '--eval', script, gateway.url];
+    const url = `http://127.0.0.1:${await freePort()}`;
+    const { stdout, stderr } = await promisify(execFile)(process.execPath, [...args, url], { timeout: 60_000 });
+    assert.match(stdout, /^disabled \[\]\nrefused true 2 true no gateway at this address: .*ECONNREFUSED.*"url"/);
+    assert.equal(stderr, '');
+    assert.equal(gateway.requests, 0);
+  });
+});
+
+it('a client sends the headers of a call, and compresses', async () => {
+  const received: IncomingHttpHeaders[] = [];
+  const server = createServer((request, response) => {
+    received.push(request.headers);
+    request.resume().on('end', () => {
+      response.setHeader('X-Request-Id', String(request.headers['x-request-id']));
+      response.writeHead(503, { 'Content-Type': 'application/problem+json' });
+      response.end('{"code":"QUEUE_UNAVAILABLE","retryable":true}');
+    });
+  });
+  const url = `http://127.0.0.1:${await listening(server)}`;
+  const headers = { 'X-Request-Id': 'order-7', traceparent: '00-ab-cd-01' };
+  const client = createClient({ url, tries: 2, compression: 'gzip' });
+  const result = await client.send({ ...event('a'), text: 'x'.repeat(500) }, { headers });
+  assert.ok(result.kind === 'refused' && result.code === 'QUEUE_UNAVAILABLE' && result.requestId === 'order-7');
+  assert.ok(result.tries === 2 && result.durationMs > result.answerMs);
+  for (const [name, value] of [
+    ['Content-Length', '1'],
+    ['a b', 'c'],
+    ['a', 'b\r\nc: d'],
+    ['X-Request-Id', ''],
+  ] as const)
+    await assert.rejects(client.send(event('a'), { headers: { [name]: value } }), { name: 'TypeError' });
+  await client.close();
+  for (const fields of received) {
+    assert.deepEqual(
+      ['x-request-id', 'traceparent', 'content-encoding'].map((name) => fields[name]),
+      ['order-7', '00-ab-cd-01', 'gzip'],
+    );
+    assert.ok(Number(fields['content-length']) < 200);
+  }
+  for (const compression of ['gzip', 'zstd'] as const) {
+    const compressed = sendEvents([{ ...event(compression), text: 'x'.repeat(500) }], {
+      url: gateway.url,
+      compression,
+    });
+    assert.deepEqual(await kinds(compressed), ['accepted']);
+  }
+});
+
+it('a client keeps its own timers while fake ones, which are numbers, replace the global functions', async (t) => {
+  for (const name of ['setTimeout', 'setInterval', 'setImmediate'] as const)
+    t.mock.method(globalThis, name, (() => 7) as never);
+  const client = createClient({ url: gateway.url, journal: join(temporaryFolder(), 'journal') });
+  gateway.next('unavailable', 'noAnswer');
+  const result = await client.send(event('a'));
+  await client.close({ timeoutMs: 60_000 });
+  assert.ok(result.kind === 'accepted' && result.tries === 3);
+});
+
+it('a client calls functions for the certificate, key, authority and token of each connection', async () => {
+  const { certificate: cert, key } = pki.server;
+  const secure = await startFakeGateway({ tls: { cert, key, ca: pki.authority.certificate } });
+  atEnd(() => secure.close());
+  const strange = await Pki.create();
+  let own: typeof identity = { ...(await strange.producer('client')), ca: strange.authority.certificate };
+  let tokens = 0;
+  const functions = { cert: () => own.cert, key: () => own.key, ca: () => own.ca, token: () => `t${(tokens += 1)}` };
+  const client = createClient({ url: secure.url, connections: 1, ...functions });
+  const sent = client.send(event('a'), {});
+  await eventually('the authority is wrong', () => tokens > 1);
+  own = { ...own, key: identity.key };
+  const wrong = tokens;
+  await eventually('the key does not belong to the certificate', () => tokens > wrong);
+  own = identity;
+  assert.equal((await sent).kind, 'accepted');
+  const connections = tokens;
+  // A connection that was accepted before is refused when its certificate or token expires.
+  secure.next(401);
+  assert.deepEqual(await kinds(client.sendEvents(events('b', 30))), Array(30).fill('accepted'));
+  assert.equal(tokens, connections + 1);
+  secure.next(403);
+  assert.equal((await client.send(event('c'))).kind, 'refused');
+  await client.close();
+});
+
+describe('a client says what to do', () => {
+  /** Asserts that a result has the reason after all tries, and that each try has a connection of its own. */
+  async function assertReason(options: SendEventsOptions, message: RegExp): Promise<void> {
+    const retries: Retry[] = [];
+    const all = { ...identity, tries: 2, onRetry: (retry: Retry) => retries.push(retry), ...options };
+    for await (const result of sendEvents(events('many', 12), all)) {
+      assert.ok(result.kind === 'refused' && result.retryable && result.tries === 2, JSON.stringify(result));
+      assert.equal(result.code, 'NO_ANSWER');
+      assert.match((result.answer as { error: string }).error, message);
+    }
+    assert.equal(retries.length, 12);
   }
   const secured = (more: TlsOptions = {}, host?: string): Promise<number> => {
     const { certificate: cert, key } = pki.server;
@@ -162,19 +316,32 @@ describe('a client stops with what to do', () => {
     );
   };
 
-  it('if nothing listens at its port, unless the number of tries is given', async () => {
-    const url = `https://127.0.0.1:${await freePort()}`;
-    await assertStops({ url }, /no gateway at this address: .*ECONNREFUSED.*check the URL/);
-    const result = await createClient({ ...identity, url, tries: 4 }).send(event('one'));
-    assert.ok(result.kind === 'refused' && result.code === 'NO_ANSWER' && result.tries === 4);
+  it('if a gateway starts late, it waits', async () => {
+    const port = await freePort();
+    const client = createClient({ url: `http://127.0.0.1:${port}`, onRetry: () => void starts.resolve() });
+    const starts = Promise.withResolvers<void>();
+    const sent = client.send(event('early'));
+    await starts.promise;
+    const server = createServer((_request, response) =>
+      response
+        .writeHead(202, { 'Content-Type': 'application/json' })
+        .end(JSON.stringify({ ...event('early'), status: 'accepted' })),
+    );
+    server.listen(port, '127.0.0.1');
+    assert.equal((await sent).kind, 'accepted');
+    await client.close();
+    server.close();
   });
 
-  it('after three tries if the server never completes a handshake, unless the number of tries is given', async () => {
+  it('if nothing listens at its port, or the server never completes a handshake', async () => {
+    const url = `https://127.0.0.1:${await freePort()}`;
+    await assertReason({ url }, /no gateway at this address: .*ECONNREFUSED.*check "url"/);
     for (const serve of [(socket: Socket) => socket.destroy(), (socket: Socket) => socket.end(), () => undefined]) {
-      const url = `https://127.0.0.1:${await listening(createTcpServer(serve))}`;
-      await assertStops({ url, timeoutMs: 100 }, /^no TLS handshake with the server: .*; check the port/, 3);
-      const result = await createClient({ ...identity, url, timeoutMs: 100, tries: 4 }).send(event('one'));
-      assert.ok(result.kind === 'refused' && result.tries === 4);
+      const silent = `https://127.0.0.1:${await listening(createTcpServer(serve))}`;
+      await assertReason(
+        { url: silent, timeoutMs: 100 },
+        /disconnected before|ECONNRESET|closed before|no answer within 100 ms/,
+      );
     }
   });
 
@@ -186,25 +353,22 @@ describe('a client stops with what to do', () => {
     );
     const port = await listening(plain);
     // OpenSSL's own message names its source files.
-    await assertStops({ url: `https://127.0.0.1:${port}` }, /not use TLS: [^:/]* \(ERR_SSL_\w+\); check the port/);
-    await assertStops({ url: `http://127.0.0.1:${port}` }, /URL must begin with https: this is a TLS port/);
+    await assertReason({ url: `https://127.0.0.1:${port}` }, /not use TLS: [^:/]* \(ERR_SSL_\w+\); check the port/);
+    await assertReason({ url: `http://127.0.0.1:${port}` }, /"url" must begin with https: this is a TLS port/);
   });
 
-  it('if the server is not trusted, with a remedy for each reason', async () => {
+  it('if the server is not trusted or refuses the handshake, with a remedy for each reason', async () => {
     const url = `https://127.0.0.1:${await secured()}`;
     const { certificate: ca } = (await Pki.create()).authority;
-    await assertStops({ url, ca }, /not trusted: .*"ca" must contain/);
+    await assertReason({ url, ca }, /not trusted: .*"ca" must contain/);
     const elsewhere = { url: `https://127.0.0.2:${await secured({}, '127.0.0.2')}` };
-    await assertStops(elsewhere, /not trusted: .*127\.0\.0\.2.*the URL must name a host/);
+    await assertReason(elsewhere, /not trusted: .*127\.0\.0\.2.*"url" must name a host/);
     const old = { server: true, notBefore: new Date(Date.now() - 9e6), notAfter: new Date(Date.now() - 8e6) };
     const { certificate, key } = await pki.authority.issue({ commonName: 'localhost', ...old });
     const expired = { url: `https://127.0.0.1:${await secured({ cert: certificate, key })}` };
-    await assertStops(expired, /not trusted: .*expired.*certificate must be replaced/);
-  });
-
-  it('if the server refuses the handshake', async () => {
-    const url = `https://127.0.0.1:${await secured({ ALPNProtocols: ['h2'] })}`;
-    await assertStops({ url }, /refused the TLS handshake: .*check "cert" and "key"/);
+    await assertReason(expired, /not trusted: .*expired.*certificate must be replaced/);
+    const other = { url: `https://127.0.0.1:${await secured({ ALPNProtocols: ['h2'] })}` };
+    await assertReason(other, /refused the TLS handshake: .*check "cert" and "key"/);
   });
 
   it('if the first ten answers are all 401 or 403', async () => {

@@ -14,7 +14,7 @@ const folder = temporaryFolder();
 const HOLDER = `
 import { createInterface } from 'node:readline';
 const [{ Journal }, { SYSTEM }] = await Promise.all([import(process.argv[1]), import(process.argv[2])]);
-const journal = await Journal.open(process.argv[3], SYSTEM);
+const journal = await Journal.open(process.argv[3], SYSTEM, new AbortController().signal);
 const put = async (text) => console.log(await journal.put(Buffer.from(text)).then(() => 'put', String));
 await put('kept');
 for await (const line of createInterface({ input: process.stdin })) await put(line);
@@ -34,18 +34,21 @@ const descriptors = (path: string): string[] =>
     return fs.existsSync(link) && fs.readlinkSync(link).startsWith(path);
   });
 
+/** The signal of a client that is not closing. */
+const OPEN = new AbortController().signal;
+
 let files = 0;
 const newPath = (): string => join(folder, `journal-${(files += 1)}`);
 
 async function opened(): Promise<{ readonly path: string; readonly journal: Journal }> {
   const path = newPath();
-  return { path, journal: await Journal.open(path, SYSTEM) };
+  return { path, journal: await Journal.open(path, SYSTEM, OPEN) };
 }
 
-const resumed = (journal: Journal) => everyOf(journal.resumed());
+const resumed = (journal: Journal) => everyOf(journal.pending());
 
 async function leftIn(path: string): Promise<string[]> {
-  const journal = await Journal.open(path, SYSTEM);
+  const journal = await Journal.open(path, SYSTEM, OPEN);
   const bodies = (await resumed(journal)).map(({ body }) => body.toString());
   await journal.close();
   return bodies;
@@ -60,7 +63,7 @@ describe('a journal', () => {
     await journal.put(binary);
     journal.settle(numbers[0] ?? 0);
     await journal.close();
-    const next = await Journal.open(path, SYSTEM);
+    const next = await Journal.open(path, SYSTEM, OPEN);
     const more = await next.put(Buffer.from('d'));
     const entries = await resumed(next);
     const bodies = entries.map(({ body }) => body);
@@ -75,7 +78,7 @@ describe('a journal', () => {
     const probe = await open(newPath(), 'w');
     const handles = Object.getPrototypeOf(probe) as FileHandle;
     await probe.close();
-    const journal = await Journal.open(newPath(), SYSTEM);
+    const journal = await Journal.open(newPath(), SYSTEM, OPEN);
     let syncs = 0;
     let letGo = (): void => undefined;
     t.mock.method(handles, 'datasync', () => {
@@ -101,9 +104,44 @@ describe('a journal', () => {
     const damaged = ['{"put":2,"bo', 'null', '[]', '{"put":3}', '7'].map((line) => `${line}\n{"put":4,"body":"b"}\n`);
     for (const text of ['a note', '{"id":"a"}\n', '{"put":1,"body":"a}\n', '{"put":1,"body":"a"}*', ...damaged]) {
       fs.writeFileSync(path, text);
-      await assert.rejects(Journal.open(path, SYSTEM), /line 1 is not a line of a journal/, text);
+      await assert.rejects(Journal.open(path, SYSTEM, OPEN), /line 1 is not a line of a journal/, text);
       assert.equal(fs.readFileSync(path, 'utf8'), text);
     }
+  });
+
+  it('is refused if its numbers do not increase, as those of joined journals, or if a line is blank', async () => {
+    const path = newPath();
+    const [first, second, settled] = ['{"put":1,"body":"a"}\n', '{"put":2,"body":"b"}\n', '{"settled":1}\n'];
+    for (const [text, line] of [
+      [`${second}${first}`, 2],
+      [`${first}${second}${settled}${first}${second}${settled}`, 4],
+      [`${first}{"body":"b"}\n`, 2],
+      [`${first}\n${second}`, 2],
+    ] as const) {
+      fs.writeFileSync(path, text);
+      await assert.rejects(Journal.open(path, SYSTEM, OPEN), new RegExp(`line ${line} `));
+      assert.equal(fs.readFileSync(path, 'utf8'), text);
+    }
+    // A journal has no marks of other events, so it can be appended to another one.
+    const { path: one, journal } = await opened();
+    const numbers = await Promise.all(['a', 'b', 'c'].map((body) => journal.put(Buffer.from(body))));
+    for (const number of numbers.slice(0, 2)) journal.settle(number);
+    fs.renameSync(one, `${one}.moved`);
+    journal.settle(await journal.put(Buffer.from('d')));
+    await journal.close();
+    const marks = fs.readFileSync(one, 'utf8').match(/"(put|settled)":\d/g);
+    assert.deepEqual(marks, ['"put":3', '"put":4', '"settled":4']);
+    assert.deepEqual(await leftIn(one), ['c']);
+  });
+
+  it('keeps a copy of a file whose end is zeros', async () => {
+    const path = newPath();
+    const text = `{"put":1,"body":"a"}\n${'\0'.repeat(400)}`;
+    fs.writeFileSync(path, text);
+    const warned = once(process, 'warning');
+    assert.deepEqual(await leftIn(path), ['a']);
+    assert.match(String(await warned), /ends with zeros/);
+    assert.equal(fs.readFileSync(`${path}.damaged`, 'utf8'), text);
   });
 
   it('loses and changes no event if a bit of it changes', async () => {
@@ -124,7 +162,7 @@ describe('a journal', () => {
     await once(holder.stdout, 'data');
     const lock = JSON.parse(fs.readFileSync(`${path}.lock`, 'utf8')) as Record<string, unknown>;
     assert.deepEqual(Object.keys(lock), ['bootId', 'token', 'beat']);
-    await assert.rejects(Journal.open(path, SYSTEM), /another process has this journal open/);
+    await assert.rejects(Journal.open(path, SYSTEM, OPEN), /another process has this journal open/);
     holder.kill('SIGKILL');
     await once(holder, 'exit');
     assert.deepEqual(await leftIn(path), ['kept']);
@@ -134,21 +172,47 @@ describe('a journal', () => {
   it('is a regular file, so that a device or a pipe is not replaced', async () => {
     const path = newPath();
     execFileSync('mkfifo', [path]);
-    await assert.rejects(Journal.open(path, SYSTEM), { message: `${path}: the journal must be a regular file` });
+    await assert.rejects(Journal.open(path, SYSTEM, OPEN), { message: `${path}: the journal must be a regular file` });
     assert.ok(fs.statSync(path).isFIFO());
   });
 
   it('has one lock under all its names', async () => {
     const { path, journal } = await opened();
     fs.symlinkSync(path, `${path}.link`);
-    await assert.rejects(Journal.open(`${path}.link`, SYSTEM), /another process has this journal open/);
+    await assert.rejects(
+      Journal.open(`${path}.link`, SYSTEM, OPEN),
+      /another client of this process has this journal open/,
+    );
     await journal.close();
     fs.symlinkSync(`${path}.later`, `${path}.dangling`);
-    const later = await Journal.open(`${path}.dangling`, SYSTEM);
+    const later = await Journal.open(`${path}.dangling`, SYSTEM, OPEN);
     await later.put(Buffer.from('kept'));
-    await assert.rejects(Journal.open(`${path}.later`, SYSTEM), /another process has this journal open/);
+    await assert.rejects(
+      Journal.open(`${path}.later`, SYSTEM, OPEN),
+      /another client of this process has this journal open/,
+    );
     await later.close();
     assert.deepEqual(await leftIn(`${path}.later`), ['kept']);
+  });
+
+  it('is free after the holder on this machine was silent for 3 s, and one on another machine for 10 s', async () => {
+    const bootId = fs.readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim();
+    for (const [holder, silentMs] of [
+      [bootId, 3_000],
+      ['another', 10_000],
+    ] as const) {
+      const path = newPath();
+      fs.writeFileSync(`${path}.lock`, JSON.stringify({ bootId: holder, token: 'a', beat: 1 }));
+      let waitedMs = 0;
+      const clock = {
+        ...SYSTEM.clock,
+        ms: () => waitedMs,
+        sleep: (ms: number) => Promise.resolve(void (waitedMs += ms)),
+      };
+      const journal = await Journal.open(path, { ...SYSTEM, clock }, OPEN);
+      assert.ok(waitedMs >= silentMs && waitedMs < silentMs + 500, `${holder} ${waitedMs}`);
+      await journal.close();
+    }
   });
 
   it('survives a heartbeat whose write fails', async () => {
@@ -174,7 +238,7 @@ describe('a journal', () => {
       ['', 'nonsense', '1234'].map(async (left) => {
         const path = newPath();
         fs.writeFileSync(`${path}.lock`, left);
-        const opened = await Promise.allSettled([1, 2, 3].map(() => Journal.open(path, SYSTEM)));
+        const opened = await Promise.allSettled([1, 2, 3].map(() => Journal.open(path, SYSTEM, OPEN)));
         const journals = opened.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []));
         assert.equal(journals.length, 1, left);
         await journals[0]?.close();
@@ -189,7 +253,7 @@ describe('a journal', () => {
     holder.stdout.on('data', (chunk: Buffer) => output.push(String(chunk)));
     await eventually('it holds the journal', () => output.length > 0);
     holder.kill('SIGSTOP');
-    const journal = await Journal.open(path, SYSTEM);
+    const journal = await Journal.open(path, SYSTEM, OPEN);
     holder.kill('SIGCONT');
     holder.stdin.write('more\n');
     await eventually('it has answered', () => output.length > 1);
@@ -208,14 +272,14 @@ describe('a journal', () => {
     fs.renameSync(path, `${path}.moved`);
     fs.writeFileSync(path, '');
     await assert.rejects(journal.put(Buffer.from('b')), /was removed or replaced/);
-    await assert.rejects(journal.close(), /was removed or replaced/);
+    await journal.close();
     for (const late of ['late', 'later']) await assert.rejects(journal.put(Buffer.from(late)), /closed|EBADF/);
   });
 
   it('is readable only for its owner, even if it was readable for others, and begins without settled events', async () => {
     const path = newPath();
     fs.writeFileSync(path, '{"put":1,"body":"a"}\n{"put":2,"body":"b"}\n{"settled":1}\n', { mode: 0o644 });
-    const journal = await Journal.open(path, SYSTEM);
+    const journal = await Journal.open(path, SYSTEM, OPEN);
     assert.match(fs.readFileSync(path, 'utf8'), /^\{"put":2,"body":"b","digest":".*"\}\n$/);
     for (const file of [path, `${path}.lock`]) assert.equal(fs.statSync(file).mode & 0o777, 0o600, file);
     await journal.close();
@@ -252,6 +316,20 @@ describe('a journal', () => {
     execFileSync('prlimit', ['--pid', String(process.pid), `--fsize=${bytes}:`]);
   process.on('SIGXFSZ', () => undefined);
 
+  it('does not hold an event whose sync failed', async (t) => {
+    const { path, journal } = await opened();
+    const probe = await open(newPath(), 'w');
+    const handles = Object.getPrototypeOf(probe) as FileHandle;
+    await probe.close();
+    const mocked = t.mock.method(handles, 'datasync', () => Promise.reject(new Error('no sync')));
+    await assert.rejects(journal.put(Buffer.from('rejected')), /no sync/);
+    mocked.mock.restore();
+    await journal.put(Buffer.from('kept'));
+    assert.deepEqual(await resumed(journal), []);
+    await journal.close();
+    assert.deepEqual(await leftIn(path), ['kept']);
+  });
+
   it('rejects put while the disk is full, and accepts events again afterwards', async () => {
     const { path, journal } = await opened();
     await journal.put(Buffer.from('a'));
@@ -267,7 +345,7 @@ describe('a journal', () => {
   it('that cannot be opened on a full disk leaves no lock and no open file', async () => {
     const path = newPath();
     limitFiles(0);
-    await assert.rejects(Journal.open(path, SYSTEM), /EFBIG/);
+    await assert.rejects(Journal.open(path, SYSTEM, OPEN), /EFBIG/);
     limitFiles('unlimited');
     assert.equal(fs.existsSync(`${path}.lock`), false);
     assert.deepEqual(descriptors(path), []);

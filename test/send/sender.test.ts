@@ -9,7 +9,8 @@ function senderWith(more: Partial<SenderOptions>) {
   const clock = new VirtualClock();
   const usual = { concurrency: 100, triesMax: 11, ratePerS: undefined, onRetry: () => undefined };
   const sender = new Sender({ clock, random: SYSTEM.random, ...usual, ...more });
-  const send = (once: () => Try) => sender.send('event', async () => once(), new AbortController().signal);
+  const send = (once: () => Try) =>
+    sender.send('event', async () => once(), { startMs: 0, signal: new AbortController().signal });
   return { clock, send };
 }
 
