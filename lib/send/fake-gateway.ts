@@ -183,16 +183,18 @@ class FakeGateway {
 
   #settle(bytes: Buffer, response: ServerResponse): void {
     const body = bytes.toString();
-    const event = isUtf8(bytes) ? envelopeOf(body) : { path: '', message: 'the body is not valid UTF-8' };
+    const event = isUtf8(bytes) ? envelopeOf(body) : [{ path: '', message: 'the body is not valid UTF-8' }];
     const next = this.#next.shift();
     if (next !== undefined && next in REFUSALS) {
       const { retryAfterS = 0 } = this.#options;
       const more = ['rateLimited', 'unavailable', 'overloaded'].includes(String(next)) ? { retryAfterS } : {};
       return refuse(response, REFUSALS[next as keyof typeof REFUSALS], `asked for: ${next}`, more);
     }
-    if ('path' in event) {
-      const detail = event.path === '' ? event.message : 'the envelope failed its schema';
-      return refuse(response, 'invalidEvent', detail, { errors: [event] });
+    if (Array.isArray(event)) {
+      const [{ path, message } = { path: '', message: '' }, ...more] = event as readonly EventFault[];
+      const about = path === '' ? message.replace(/^must/, 'the body must') : `${path.slice(1)} ${message}`;
+      const detail = `${about}${more.length === 0 ? '' : ` (and ${more.length} more, see errors)`}`;
+      return refuse(response, 'invalidEvent', detail, { errors: event });
     }
     const { id, type } = event;
     if (next === 'shed') return answer(response, 202, { id, status: 'shed', code: 'INGEST_SHED', retryable: true });
@@ -211,23 +213,26 @@ class FakeGateway {
   }
 }
 
-/** Returns the envelope, or its first mistake with the JSON Pointer of the wrong member. */
-function envelopeOf(body: string): Pick<FakeEvent, 'id' | 'type'> | EventFault {
+/** Returns the envelope, or its mistakes with the JSON Pointers of the wrong members, as lib/ingest/event.ts does. */
+function envelopeOf(body: string): Pick<FakeEvent, 'id' | 'type'> | EventFault[] {
   let value: unknown;
   try {
     value = JSON.parse(body);
   } catch {
-    return { path: '', message: 'the body is not JSON' };
+    return [{ path: '', message: body === '' ? 'the body is empty' : 'the body is not JSON' }];
   }
   if (typeof value !== 'object' || value === null || Array.isArray(value))
-    return { path: '', message: 'must be one JSON object: one event per request' };
+    return [{ path: '', message: 'must be one JSON object: one event per request' }];
   const { id, type } = value as Readonly<Record<string, unknown>>;
+  const faults: EventFault[] = [];
+  const fault = (name: string, expected: string): unknown =>
+    faults.push({ path: `/${name}`, message: Object.hasOwn(value, name) ? expected : 'is missing' });
   // eslint-disable-next-line no-control-regex -- the expression excludes them
   if (typeof id !== 'string' || !/^[^\u0000-\u001F\u007F\uD800-\uDFFF]{1,256}$/u.test(id))
-    return { path: '/id', message: 'must be a string of 1 to 256 characters without control characters' };
+    fault('id', 'must be a string of 1 to 256 characters without control characters or lone surrogates');
   if (typeof type !== 'string' || type.length > 256 || !/^[\w-]+(\.[\w-]+)*$/.test(type))
-    return { path: '/type', message: 'must be 1 to 256 characters: words joined by dots' };
-  return { id, type };
+    fault('type', 'must be 1 to 256 characters: words of letters, digits, "_" or "-", joined by dots');
+  return faults.length === 0 ? { id: String(id), type: String(type) } : faults;
 }
 
 function refuse(

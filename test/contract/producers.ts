@@ -102,18 +102,22 @@ export function describeProducerContract(name: string, start: () => Promise<Cont
       assert.equal(reply.headers['allow'], 'POST');
     });
 
-    for (const [what, body, path] of [
-      ['is not JSON', '{"id":', ''],
-      ['is no object', '[]', ''],
-      ['is null', 'null', ''],
-      ['is not UTF-8', Buffer.from('{"id":"caf\xe9","type":"t"}', 'latin1'), ''],
-      ['has no id', '{"type":"t"}', '/id'],
-      ['has an empty id', '{"id":"","type":"t"}', '/id'],
-      ['has an id that is too long', `{"id":"${'a'.repeat(257)}","type":"t"}`, '/id'],
-      ['has a control character in its id', '{"id":"a\\u0007","type":"t"}', '/id'],
-      ['has no type', '{"id":"contract-6"}', '/type'],
-      ['has a type with a slash', '{"id":"contract-6","type":"a/b"}', '/type'],
-      ['has a type that is no string', '{"id":"contract-6","type":7}', '/type'],
+    const id = 'id must be a string of 1 to 256 characters without control characters or lone surrogates';
+    const type = 'type must be 1 to 256 characters: words of letters, digits, "_" or "-", joined by dots';
+    for (const [what, body, path, detail] of [
+      ['is not JSON', '{"id":', '', /^the body is not JSON/],
+      ['is empty', '', '', 'the body is empty'],
+      ['is no object', '[]', '', 'the body must be one JSON object: one event per request'],
+      ['is null', 'null', '', 'the body must be one JSON object: one event per request'],
+      ['is not UTF-8', Buffer.from('{"id":"caf\xe9","type":"t"}', 'latin1'), '', 'the body is not valid UTF-8'],
+      ['has no id', '{"type":"t"}', '/id', 'id is missing'],
+      ['has neither id nor type', '{}', '/id', 'id is missing (and 1 more, see errors)'],
+      ['has an empty id', '{"id":"","type":"t"}', '/id', id],
+      ['has an id that is too long', `{"id":"${'a'.repeat(257)}","type":"t"}`, '/id', id],
+      ['has a control character in its id', '{"id":"a\\u0007","type":"t"}', '/id', id],
+      ['has no type', '{"id":"contract-6"}', '/type', 'type is missing'],
+      ['has a type with a slash', '{"id":"contract-6","type":"a/b"}', '/type', type],
+      ['has a type that is no string', '{"id":"contract-6","type":7}', '/type', type],
     ] as const) {
       it(`refuses a body that ${what}, and names the place`, async () => {
         const reply = await post(body);
@@ -121,6 +125,9 @@ export function describeProducerContract(name: string, start: () => Promise<Cont
         const [first] = reply.json?.['errors'] as { path: string; message: string }[];
         assert.equal(first?.path, path);
         assert.equal(typeof first.message, 'string');
+        const said = String(reply.json?.['detail']);
+        if (typeof detail === 'string') assert.equal(said, detail);
+        else assert.match(said, detail);
       });
     }
 
