@@ -394,6 +394,31 @@ describe('a consumer after one failed call', () => {
     });
 });
 
+describe('a consumer whose read lasts as long as its claim', () => {
+  it('removes the quarantine rows of what it lands, because another replica may have claimed the entries', async (t) => {
+    for (const [replyMs, releases] of [
+      [9_000, 0],
+      [11_000, 1],
+    ] as const) {
+      const { clock, calls, arrive, reader, run } = virtualQueue();
+      const read = async (...given: Parameters<typeof reader.read>): Promise<Delivery[]> => {
+        const deliveries = await reader.read(...given);
+        await clock.sleep(deliveries.length > 0 ? replyMs : 0);
+        return deliveries;
+      };
+      const release = (rows: readonly string[]): Promise<void> => {
+        calls.push(`release ${rows.length}`);
+        return Promise.resolve();
+      };
+      run(t, { read, release });
+      await clock.settle();
+      await arrive('late');
+      await clock.advance(replyMs + 50);
+      assert.deepEqual(calls, ['land late', ...(releases > 0 ? [`release ${releases}`] : []), 'acknowledge late']);
+    }
+  });
+});
+
 describe('a consumer that is stopped', () => {
   it('waits for a slow acknowledgment', async (t) => {
     const { clock, calls, arrive, run } = virtualQueue();

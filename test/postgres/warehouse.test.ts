@@ -154,14 +154,19 @@ describe('the PostgreSQL warehouse', () => {
       'conflict',
     ]);
     assert.deepEqual(await warehouse.land([spoken('d')]), ['landed']);
-    await eventually('it copies again', async () => {
+    const copies = async (): Promise<boolean> => {
       assert.deepEqual(await warehouse.land([spoken(`again ${performance.now()}`)]), ['landed']);
-      return (
-        (await postgres.server.query<{ word: string }>(uri, 'SELECT word FROM statements ORDER BY at DESC LIMIT 1'))[0]
-          ?.word === 'COPY'
-      );
-    });
+      const [last] = await postgres.server.query(uri, 'SELECT word FROM statements ORDER BY at DESC LIMIT 1');
+      return last?.['word'] === 'COPY';
+    };
+    await eventually('it copies again', copies);
     assert.ok(performance.now() - since > 500, 'not at once');
+    await postgres.server.query(uri, 'ALTER TABLE events_quarantine RENAME TO elsewhere');
+    await assert.rejects(warehouse.probe());
+    assert.equal(await copies(), false, 'after a failed probe');
+    await postgres.server.query(uri, 'ALTER TABLE elsewhere RENAME TO events_quarantine');
+    await warehouse.probe();
+    assert.equal(await copies(), true, 'after a good one');
     const words = await postgres.server.query<{ word: string }>(uri, 'SELECT word FROM statements ORDER BY at LIMIT 3');
     assert.deepEqual(
       words.map(({ word }) => word),
