@@ -90,9 +90,6 @@ const redisDown = {
 export const SITUATIONS: Readonly<
   Record<string, Situation & { readonly shows: readonly [word: string, level: string, reason: RegExp] }>
 > = {
-  healthy: {
-    shows: ['LIVE', 'good', /^Everything works: 2,000\/s accepted by this gateway, 2,000\/s landed by all consumers/],
-  },
   idle: { accepted: 0, unlanded: () => 0, oldestS: () => 0, shows: ['LIVE', 'good', /0\/s accepted/] },
   'no consumers': {
     ...growing,
