@@ -1,6 +1,7 @@
-// The SQL that ingest-admin runs on both SQLite and PostgreSQL. Its parameters are $1, $2 and so on.
+// The SQL that SQLite and PostgreSQL share: lookups, and everything that ingest-admin runs. Its parameters are $1, $2
+// and so on.
 import { isErased } from './erased.ts';
-import { originalText } from './warehouse.ts';
+import { originalText, PRUNED_TABLES, storableText, type WarehouseLookup } from './warehouse.ts';
 import type { LandedRow, QuarantineBody, QuarantineFilter, QuarantineRow, RowDigest } from './warehouse-admin.ts';
 import { COUNT_EXACT_MAX, type WarehouseAdmin } from './warehouse-admin.ts';
 
@@ -28,16 +29,19 @@ export interface Dialect {
   /** Converts a parameter (RFC 3339, or text from `exact`) to a time. */
   readonly time: (parameter: string) => string;
   readonly afterAllTimes: string;
+  readonly nowMs: () => number;
+  /** True if an error, the cause of a WarehouseFailed, means that the warehouse refuses some content of a row. */
+  readonly refuses: (cause: unknown) => boolean;
   /** A condition: the column is in the JSON array of texts. It must use the column's index. */
   readonly isIn: (column: string, parameter: string) => string;
   /** The SHA-256 of a text column, in hexadecimal. */
   readonly digest: (column: string) => string;
 }
 
-type Shared = Omit<WarehouseAdmin, 'place' | 'clock' | 'prune' | 'land' | 'eraseTraces' | 'close'>;
+type Shared = Omit<WarehouseAdmin, 'place' | 'clock' | 'eraseTraces' | 'close'>;
 
 export function adminOfTables(dialect: Dialect): Shared {
-  return { ...landedRows(dialect), ...quarantineRows(dialect), ...auditRows(dialect) };
+  return { ...landedRows(dialect), ...quarantineRows(dialect), ...auditRows(dialect), ...changes(dialect) };
 }
 
 function landedRows({ rows, change, code, estimate, shown, exact, time, isIn, digest }: Dialect) {
@@ -77,6 +81,37 @@ function landedRows({ rows, change, code, estimate, shown, exact, time, isIn, di
         yield page.map(({ key, body }) => ({ id: String(key), body: String(body) }));
     },
     overwriteLanded: async (id, body) => void (await change('UPDATE events SET body = $2 WHERE id = $1', id, body)),
+  } satisfies Partial<WarehouseAdmin>;
+}
+
+function changes({ rows, change, exact, time, isIn, nowMs, refuses }: Dialect) {
+  return {
+    async land({ id, type, producer, acceptedAtMs, body, traceparent = null }) {
+      const sql = `INSERT INTO events (id, type, producer, accepted_at, landed_at, body, traceparent)
+        VALUES ($1, $2, $3, ${time('$4')}, ${time('$5')}, CAST($6 AS text), $7) ON CONFLICT (id) DO NOTHING`;
+      const times = [timeText(acceptedAtMs), timeText(nowMs())];
+      await change(sql, id, type, producer, ...times, body, traceparent).catch((cause: Error) => {
+        if (!refuses(cause.cause)) throw cause;
+      });
+    },
+    async prune({ table, beforeMs, type }, from, limit) {
+      const { name, at, key } = PRUNED_TABLES[table];
+      const before = timeText(beforeMs);
+      const page = await rows(
+        `SELECT ${exact(at)} AS at, ${key} AS key FROM ${name}
+         WHERE ${at} < ${time('$1')} AND (${at}, ${key}) > (${time('$2')}, $3) ORDER BY ${at}, ${key} LIMIT $4`,
+        ...[before, ...(from ?? [timeText(0), '']), limit],
+      );
+      const last = page.at(-1);
+      if (last === undefined) return { removed: 0, next: undefined };
+      const keys = JSON.stringify(page.map((row) => row['key']));
+      const removed = await change(
+        `DELETE FROM ${name} WHERE ${isIn(key, '$1')} AND ${at} < ${time('$2')} AND accepted_at < ${time('$2')}
+         ${type === undefined ? '' : 'AND type = $3'}`,
+        ...[keys, before, ...(type === undefined ? [] : [type])],
+      );
+      return { removed, next: [String(last['at']), String(last['key'])] };
+    },
   } satisfies Partial<WarehouseAdmin>;
 }
 
@@ -146,6 +181,42 @@ function auditRows({ rows, change, shown, exact, time }: Dialect) {
         });
     },
   } satisfies Partial<WarehouseAdmin>;
+}
+
+/**
+ * A query for the row and the quarantine rows of the id $1. SQL cannot compare names as this project does, so it returns
+ * candidates for the producer $2: `lower` may change ASCII letters only.
+ */
+export const findSql = (shown: Dialect['shown']): string => `
+  SELECT 1 AS landed, producer, CAST(body AS text) AS text, NULL AS body, type, NULL AS reason,
+    ${shown('accepted_at')} AS "acceptedAtMs", ${shown('landed_at')} AS "endAtMs", traceparent
+  FROM events WHERE id = $1
+  UNION ALL
+  SELECT 0, producer, NULL, body, NULL, reason, ${shown('accepted_at')}, ${shown('quarantined_at')}, traceparent
+  FROM events_quarantine
+  WHERE id = $1 AND (lower(producer) = lower($2) OR octet_length(producer) > length(producer))
+  ORDER BY landed DESC, "endAtMs" DESC LIMIT 8`;
+
+type Candidate = Readonly<Record<'text' | 'type' | 'reason', string> & Record<'acceptedAtMs' | 'endAtMs', number>> & {
+  readonly landed: number;
+  readonly body: Uint8Array;
+  readonly traceparent: string | undefined;
+};
+
+/** Selects the producer's row from the result of `findSql`. A quarantine row has the name as `storableText`. */
+export function lookupOf(
+  candidates: readonly SqlRow[],
+  producer: string,
+  isSameProducer: (one: string, other: string) => boolean,
+): WarehouseLookup {
+  const match = candidates.find(({ landed, producer: name }) =>
+    isSameProducer(String(name), landed === 1 ? producer : storableText(producer)),
+  );
+  if (match === undefined) return { kind: 'unknown' };
+  const { landed, text, type, body, reason, acceptedAtMs, endAtMs, traceparent } = plain(match) as Candidate;
+  if (landed === 1) return { kind: 'landed', text, type, acceptedAtMs, landedAtMs: endAtMs, traceparent };
+  const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength);
+  return { kind: 'rejected', body: bytes, reason, acceptedAtMs, rejectedAtMs: endAtMs, traceparent };
 }
 
 /** Yields pages of rows, each after the last row of the page before, which its columns `at` and `key` name. */

@@ -34,8 +34,8 @@ const LAND = `
   ON CONFLICT (id) DO NOTHING RETURNING id`;
 
 /** Inserts the events whose ids have no row, and returns the inserted ids. */
-export async function insertEvents(
-  query: (sql: string, values: unknown[]) => Promise<pg.QueryResult<{ id: string }>>,
+async function insertEvents(
+  pool: pg.Pool,
   events: readonly LandingEvent[],
   landedAtMs: number,
 ): Promise<ReadonlySet<string>> {
@@ -48,7 +48,7 @@ export async function insertEvents(
     textArray(events.map((event) => event.traceparent)),
     new Date(landedAtMs).toISOString(),
   ];
-  const { rows } = await query(LAND, values);
+  const { rows } = await pool.query<{ id: string }>(LAND, values);
   return new Set(rows.map(({ id }) => id));
 }
 
@@ -123,7 +123,7 @@ export class BatchLanding {
       }
       this.#copyAtMs = clock.ms() + COPY_PAUSE_MS;
     }
-    return insertEvents((sql, values) => this.#pool.query(sql, values), events, landedAtMs);
+    return insertEvents(this.#pool, events, landedAtMs);
   }
 
   /**

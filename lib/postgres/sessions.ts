@@ -44,6 +44,8 @@ const SET_UP = `
     CASE WHEN current_setting('synchronous_commit', true) IN ('off', 'local')
       THEN set_config('synchronous_commit', 'on', false) END`;
 
+export const unixMs = (column: string): string => `round(extract(epoch FROM ${column}) * 1000)::float8`;
+
 /** The message of pg's error. */
 export const READ_TIMEOUT = 'Query read timeout';
 

@@ -2,12 +2,21 @@
 import type pg from 'pg';
 import { isErased } from '../ingest/erased.ts';
 import { storableText, type QuarantinedEntry, type Warehouse } from '../ingest/warehouse.ts';
+import { findSql, lookupOf, type SqlRow } from '../ingest/warehouse-tables.ts';
 import type { ClockAndRandom } from '../process/clock.ts';
+import { isSameProducer } from '../process/producer-name.ts';
 import { byteaArray, textArray, timeArray } from './binary-array.ts';
-import { find } from './find.ts';
 import { BatchLanding, landingFailure } from './landing.ts';
 import { migrate, type Step } from './migrations.ts';
-import { assertOwnSessions, inSession, misconfigured, openSessions, transacted, wrongEncoding } from './sessions.ts';
+import {
+  assertOwnSessions,
+  inSession,
+  misconfigured,
+  openSessions,
+  transacted,
+  unixMs,
+  wrongEncoding,
+} from './sessions.ts';
 
 const CONNECT_TIMEOUT_MS = 3_000;
 const CALL_TIMEOUT_MS = 15_000;
@@ -36,6 +45,8 @@ const QUARANTINE = `
 /** COPY does not need the primary key, without which an event that is delivered again would get a second row. */
 const KEYED = `EXPLAIN INSERT INTO events (id) VALUES ('') ON CONFLICT (id) DO NOTHING`;
 
+const FIND = findSql(unixMs);
+
 const RELEASE = 'DELETE FROM events_quarantine WHERE entry = ANY ($1::text[])';
 
 export function createPostgresWarehouse(options: PostgresWarehouseOptions): Warehouse {
@@ -59,7 +70,17 @@ export function createPostgresWarehouse(options: PostgresWarehouseOptions): Ware
     quarantine: (entries) => configured(quarantine(pool, options, entries)),
     haveLanded: (events) => landed(landing.haveLanded(events)),
     release: (rows) => configured(release(pool, options, rows)),
-    find: (id, producer) => find(pool, options, id, producer),
+    find: async (id, producer) => {
+      // A text column cannot store a NUL or a lone surrogate.
+      if (id.includes('\0') || !id.isWellFormed() || !producer.isWellFormed()) return { kind: 'unknown' };
+      try {
+        const values = [id, storableText(producer)];
+        const { rows } = await transacted(options, () => pool.query<SqlRow>(FIND, values));
+        return lookupOf(rows, producer, isSameProducer);
+      } catch {
+        return { kind: 'unavailable' };
+      }
+    },
     probe: async () => {
       const probing = configured(probe(pool, options.readOnly === true));
       landing.mayCopy = await probing.then(

@@ -3,19 +3,16 @@
 import { hash } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import type { DatabaseSync } from 'node:sqlite';
-import { PRUNED_TABLES, type PruneCursor, type Pruned, type Pruning } from '../ingest/warehouse.ts';
 import { WarehouseFailed, type WarehouseAdmin } from '../ingest/warehouse-admin.ts';
 import { adminOfTables } from '../ingest/warehouse-tables.ts';
 import type { Clock } from '../process/clock.ts';
 import { messageOf } from '../process/message-of.ts';
 import { sqliteUri } from '../process/uri.ts';
-import { CODE, misconfigured, NO_FILE, openFile, refuses } from './file.ts';
+import { CODE, misconfigured, NO_FILE, numbered, openFile, refuses } from './file.ts';
 
 // Row ids ascend as rows land, and the oldest rows are deleted first, so this is an upper bound of the number of
 // rows.
 const ESTIMATE = 'SELECT (SELECT max(rowid) FROM events) - (SELECT min(rowid) FROM events) + 1 AS rows';
-const LAND = `INSERT INTO events (id, type, producer, accepted_at, landed_at, body)
-  VALUES (?, ?, ?, ?, ?, CAST(? AS TEXT)) ON CONFLICT (id) DO NOTHING`;
 
 export function createSqliteAdmin(path: string, clock: Clock): WarehouseAdmin {
   let opened: DatabaseSync | undefined;
@@ -41,22 +38,12 @@ export function createSqliteAdmin(path: string, clock: Clock): WarehouseAdmin {
       exact: same,
       time: same,
       afterAllTimes: 'after',
+      nowMs: () => clock.epochMs(),
+      refuses,
       isIn: (column, parameter) => `${column} IN (SELECT value FROM json_each(${parameter}))`,
       digest: (column) => `sha256(${column})`,
     }),
     clock: () => Promise.resolve(undefined),
-    prune: (...step) => telling((database) => prune(database, ...step)),
-
-    land: ({ id, type, producer, acceptedAtMs, body }) =>
-      telling((database) => {
-        const times = [new Date(acceptedAtMs).toISOString(), new Date(clock.epochMs()).toISOString()];
-        try {
-          database.prepare(LAND).run(id, type, producer, ...times, body);
-        } catch (cause) {
-          if (!refuses(cause)) throw cause;
-        }
-      }),
-
     eraseTraces: () =>
       telling((database) => {
         // `busy` is 1 if a reader was still using the log when the busy timeout expired.
@@ -72,36 +59,4 @@ function opening(path: string): DatabaseSync {
   const database = openFile(path, false);
   database.function('sha256', { deterministic: true }, (text) => hash('sha256', String(text)));
   return database;
-}
-
-/** node:sqlite binds positional values to ?1 but not to $1, which is a named parameter. */
-const numbered = (sql: string): string => sql.replaceAll('$', '?');
-
-function prune(
-  database: DatabaseSync,
-  { table, beforeMs, type }: Pruning,
-  from: PruneCursor | undefined,
-  limit: number,
-): Pruned {
-  const { name, at, key } = PRUNED_TABLES[table];
-  const after = from ?? ['', ''];
-  const before = new Date(beforeMs).toISOString();
-  const last = database
-    .prepare(
-      `SELECT at, key FROM (
-         SELECT ${at} AS at, ${key} AS key FROM ${name} WHERE ${at} < ? AND (${at}, ${key}) > (?, ?)
-         ORDER BY ${at}, ${key} LIMIT ?)
-       ORDER BY at DESC, key DESC LIMIT 1`,
-    )
-    .get(before, ...after, limit);
-  if (last === undefined) return { removed: 0, next: undefined };
-  const next: PruneCursor = [String(last['at']), String(last['key'])];
-  const ofType = type === undefined ? '' : 'AND type = ?';
-  const { changes } = database
-    .prepare(
-      `DELETE FROM ${name}
-       WHERE (${at}, ${key}) > (?, ?) AND (${at}, ${key}) <= (?, ?) AND accepted_at < ? ${ofType}`,
-    )
-    .run(...after, ...next, before, ...(type === undefined ? [] : [type]));
-  return { removed: Number(changes), next };
 }

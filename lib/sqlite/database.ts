@@ -22,9 +22,10 @@ import {
   type QuarantinedEntry,
   type WarehouseLookup,
 } from '../ingest/warehouse.ts';
+import { findSql, lookupOf } from '../ingest/warehouse-tables.ts';
 import type { Clock } from '../process/clock.ts';
 import { isSameProducer } from '../process/producer-name.ts';
-import { busy, misconfigured, NO_FILE, openFile, prepareFile, refuses } from './file.ts';
+import { busy, misconfigured, NO_FILE, numbered, openFile, prepareFile, refuses } from './file.ts';
 
 // Casting a blob to TEXT does not change its bytes (sqlite.org/lang_expr.html, section 12).
 const EVENT = '(?, ?, ?, ?, ?, CAST(? AS TEXT), ?)';
@@ -42,11 +43,7 @@ const QUARANTINE = `INSERT INTO events_quarantine
   (entry, id, producer, reason, accepted_at, quarantined_at, body, traceparent)
   VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (entry) DO NOTHING`;
 const RELEASE = 'DELETE FROM events_quarantine WHERE entry = ?';
-const FIND_LANDED = 'SELECT producer, type, accepted_at, landed_at, body, traceparent FROM events WHERE id = ?';
-// SQL cannot compare names as this project does, so the query returns candidates: `lower` changes ASCII letters only.
-const FIND_REJECTED = `SELECT producer, reason, accepted_at, quarantined_at, body, traceparent FROM events_quarantine
-  WHERE id = ? AND (lower(producer) = lower(?) OR octet_length(producer) > length(producer))
-  ORDER BY quarantined_at DESC LIMIT 8`;
+const FIND = numbered(findSql((column) => column));
 
 interface Handle {
   readonly database: DatabaseSync;
@@ -120,7 +117,10 @@ export class Database {
   }
 
   find(id: string, producer: string): WarehouseLookup {
-    return this.#using((open) => lookup(open, id, producer));
+    return this.#using((open) => {
+      const candidates = statement(open, FIND).all(id, storableText(producer));
+      return lookupOf(candidates, producer, isSameProducer);
+    });
   }
 
   /** Throws if the file is unreadable or lacks the tables. */
@@ -238,35 +238,6 @@ function statement({ database, statements }: Handle, sql: string): StatementSync
   return prepared;
 }
 
-function lookup(open: Handle, id: string, producer: string): WarehouseLookup {
-  const landed = statement(open, FIND_LANDED).get(id);
-  if (landed !== undefined && isSameProducer(String(landed['producer']), producer)) {
-    const { type, body, traceparent } = landed as { type: string; body: string; traceparent: string | null };
-    return {
-      kind: 'landed',
-      text: body,
-      type,
-      acceptedAtMs: timeMs(landed['accepted_at']),
-      landedAtMs: timeMs(landed['landed_at']),
-      traceparent: traceparent ?? undefined,
-    };
-  }
-  const quarantined = storableText(producer);
-  const rejected = statement(open, FIND_REJECTED)
-    .all(id, quarantined)
-    .find((row) => isSameProducer(String(row['producer']), quarantined));
-  if (rejected === undefined) return { kind: 'unknown' };
-  const { reason, body, traceparent } = rejected as { reason: string; body: Uint8Array; traceparent: string | null };
-  return {
-    kind: 'rejected',
-    body: Buffer.from(body.buffer, body.byteOffset, body.byteLength),
-    reason,
-    acceptedAtMs: timeMs(rejected['accepted_at']),
-    rejectedAtMs: timeMs(rejected['quarantined_at']),
-    traceparent: traceparent ?? undefined,
-  };
-}
-
 // Fact: toISOString takes a third of the time of an insert. Choice: the last text is cached, because neighboring
 // events in a batch often have the same millisecond.
 let lastMs = Number.NaN;
@@ -278,5 +249,3 @@ function isoTime(ms: number): string {
   }
   return lastText;
 }
-
-const timeMs = (text: unknown): number => Date.parse(String(text));

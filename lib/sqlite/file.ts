@@ -91,6 +91,9 @@ export async function prepareFile(path: string, clock: Clock): Promise<string | 
   }
 }
 
+/** node:sqlite binds positional values to ?1 but not to $1, which is a named parameter. */
+export const numbered = (sql: string): string => sql.replaceAll('$', '?');
+
 /** `secure_delete` overwrites deleted content, including copies that remain after rows move between pages. */
 export function openFile(path: string, readOnly: boolean): DatabaseSync {
   const database = new DatabaseSync(path, { readOnly, timeout: BUSY_TIMEOUT_MS });
