@@ -4,7 +4,7 @@
 import type { AddressInfo } from 'node:net';
 import type { Environment, ReadConfig } from '../lib/process/read-settings.ts';
 import { createLog, logsText, type Log } from '../lib/process/log.ts';
-import { errno, trustServers } from '../lib/process/operator-file.ts';
+import { errorCode, trustServers } from '../lib/process/operator-file.ts';
 import { BUILD, EXIT, modeOf, StartFailure, versionLine } from '../lib/process/program.ts';
 import { addressText, type BindAddress } from '../lib/process/setting-kinds.ts';
 import type { Key } from '../lib/process/settings.ts';
@@ -109,7 +109,7 @@ export async function bound(
   } catch (cause) {
     throw new StartFailure(
       EXIT.bind,
-      `${key}=${addressText(wanted)}: cannot be bound (${errno(cause)}); see who owns the port, ` +
+      `${key}=${addressText(wanted)}: cannot be bound (${errorCode(cause)}); see who owns the port, ` +
         'or choose another address',
     );
   }

@@ -10,7 +10,7 @@ import { audienceUri } from '../identity/producer-identity.ts';
 import { tlsReloadable, type TlsFiles, type TlsMaterial } from '../identity/tls-material.ts';
 import type { TokenKeys, TokenVerifier } from '../identity/token-verifier.ts';
 import type { Clock, ClockAndRandom } from '../process/clock.ts';
-import { errno } from '../process/operator-file.ts';
+import { errorCode } from '../process/operator-file.ts';
 import type { Log } from '../process/log.ts';
 import { messageOf } from '../process/message-of.ts';
 import { allStarted, EXIT, StartFailure } from '../process/program.ts';
@@ -71,7 +71,7 @@ async function tlsFiles(config: GatewayConfig, log: Log, clock: Clock): Promise<
   } catch (cause) {
     const why =
       cause instanceof Error && 'code' in cause
-        ? `expected a writable folder for development certificates (${errno(cause)})`
+        ? `expected a writable folder for development certificates (${errorCode(cause)})`
         : messageOf(cause);
     throw new StartFailure(EXIT.configuration, `INGEST_STATE_DIR=${JSON.stringify(config.stateDir)}: ${why}`);
   }

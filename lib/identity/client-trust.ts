@@ -6,7 +6,7 @@
 import { generateKeyPairSync, type KeyObject, type X509Certificate } from 'node:crypto';
 import { duplexPair } from 'node:stream';
 import * as tls from 'node:tls';
-import { errno } from '../process/operator-file.ts';
+import { errorCode } from '../process/operator-file.ts';
 import { certificateCopy, claimsAuthority, leafOf, listCopy, trialKey } from './certificate-copy.ts';
 import type { RevocationList } from './revocation-list.ts';
 
@@ -127,7 +127,7 @@ async function handshake(server: tls.Server, options: tls.ConnectionOptions) {
     accepted.destroy();
     return both;
   } catch (cause) {
-    const code = errno(cause);
+    const code = errorCode(cause);
     return { ofServer: code, ofClient: code };
   } finally {
     server.off('secureConnection', resolve).off('tlsClientError', reject);

@@ -184,6 +184,45 @@ function auditRows({ rows, change, shown, exact, time }: Dialect) {
 }
 
 /**
+ * The types of an engine. `exists` is IF NOT EXISTS if an interrupted step may run again. `name` compares byte by byte,
+ * because no locale may decide which ids are equal.
+ */
+type Types = Readonly<Record<'exists' | 'name' | 'producer' | 'time' | 'bytes' | 'count' | 'options', string>>;
+
+/** `body` has the type text, which stores each byte; `jsonb` would refuse `\u0000` and reorder members. */
+export const tablesSql = ({ exists, name, producer, time, bytes, count, options }: Types): string => `
+  CREATE TABLE ${exists} events (
+    id          ${name} NOT NULL PRIMARY KEY,
+    type        text NOT NULL,
+    producer    ${producer} NOT NULL,
+    accepted_at ${time} NOT NULL,
+    landed_at   ${time} NOT NULL,
+    body        text NOT NULL,
+    traceparent text
+  ) ${options};
+  CREATE INDEX ${exists} events_landed_at ON events (landed_at);
+  CREATE TABLE ${exists} events_quarantine (
+    entry          ${name} NOT NULL PRIMARY KEY,
+    id             ${name},
+    producer       ${name} NOT NULL,
+    reason         text NOT NULL,
+    accepted_at    ${time} NOT NULL,
+    quarantined_at ${time} NOT NULL,
+    body           ${bytes} NOT NULL,
+    traceparent    text
+  ) ${options};
+  CREATE INDEX ${exists} events_quarantine_id ON events_quarantine (id);
+  CREATE INDEX ${exists} events_quarantine_quarantined_at ON events_quarantine (quarantined_at, entry);
+  CREATE TABLE ${exists} ingest_audit (
+    id      text NOT NULL PRIMARY KEY,
+    at      ${time} NOT NULL,
+    actor   text NOT NULL,
+    command text NOT NULL,
+    what    text NOT NULL,
+    changed ${count}
+  ) ${options};`;
+
+/**
  * A query for the row and the quarantine rows of the id $1. SQL cannot compare names as this project does, so it returns
  * candidates for the producer $2: `lower` may change ASCII letters only.
  */

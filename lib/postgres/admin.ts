@@ -7,7 +7,7 @@ import type { ClockAndRandom } from '../process/clock.ts';
 import { maskedUri } from '../process/uri.ts';
 import { messageOf } from '../process/message-of.ts';
 import { refuses } from './landing.ts';
-import { misconfigured, openSessions, transacted, unixMs } from './sessions.ts';
+import { CODE, misconfigured, openSessions, transacted, unixMs } from './sessions.ts';
 
 type Query = <R extends pg.QueryResultRow>(sql: string, values: unknown[]) => Promise<pg.QueryResult<R>>;
 
@@ -29,7 +29,7 @@ export function createPostgresAdmin(uri: string, system: ClockAndRandom): Wareho
     ...adminOfTables({
       rows: async (sql, ...values) => (await ask<SqlRow>(sql, [...values])).rows,
       change: async (sql, ...values) => (await ask(sql, [...values])).rowCount ?? 0,
-      code: `split_part(reason, ':', 1)`,
+      code: CODE,
       estimate: ESTIMATE,
       shown: unixMs,
       exact: (column) => `${column}::text`,

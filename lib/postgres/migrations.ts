@@ -7,9 +7,10 @@
 // replica that loses a race tries again.
 import pg from 'pg';
 import { unfitness, type Column } from '../ingest/warehouse.ts';
+import { tablesSql } from '../ingest/warehouse-tables.ts';
 import { pauseMs } from '../process/backoff.ts';
 import type { ClockAndRandom } from '../process/clock.ts';
-import { OlderTables, sqlstateClass, Unusable, wrongEncoding } from './sessions.ts';
+import { CODE, OlderTables, sqlstateClass, Unusable, wrongEncoding } from './sessions.ts';
 
 /** Arbitrary, but must differ from other programs' advisory locks in the same database. */
 export const LOCK_KEY = 0x1a6e57;
@@ -24,53 +25,22 @@ const ATTEMPT_PAUSE_MAX_MS = 1_000;
 
 export interface Step {
   readonly version: number;
-  /** `bytewise` is the clause for a column that is compared byte by byte: no locale may decide which ids are equal. */
   readonly sql: (bytewise: string) => string;
 }
 
-// `text` stores a landed body byte for byte; `jsonb` would refuse `\u0000` and reorder members. A quarantined body
-// may be any bytes. IF NOT EXISTS repairs an interrupted step in engines that commit each CREATE separately.
+const TYPES = { exists: 'IF NOT EXISTS', time: 'timestamptz', bytes: 'bytea', count: 'bigint', options: '' } as const;
+
 export const STEPS: readonly Step[] = [
   {
     version: 1,
-    sql: (bytewise) => `
-     CREATE TABLE IF NOT EXISTS events (
-       id          text ${bytewise} PRIMARY KEY,
-       type        text NOT NULL,
-       producer    text ${bytewise} NOT NULL,
-       accepted_at timestamptz NOT NULL,
-       landed_at   timestamptz NOT NULL,
-       body        text NOT NULL,
-       traceparent text
-     );
-     CREATE INDEX IF NOT EXISTS events_landed_at ON events (landed_at);
-     CREATE TABLE IF NOT EXISTS events_quarantine (
-       entry          text ${bytewise} PRIMARY KEY,
-       id             text ${bytewise},
-       producer       text ${bytewise} NOT NULL,
-       reason         text NOT NULL,
-       accepted_at    timestamptz NOT NULL,
-       quarantined_at timestamptz NOT NULL,
-       body           bytea NOT NULL,
-       traceparent    text
-     );
-     CREATE INDEX IF NOT EXISTS events_quarantine_id ON events_quarantine (id);
-     CREATE INDEX IF NOT EXISTS events_quarantine_quarantined_at ON events_quarantine (quarantined_at, entry);
-     CREATE TABLE IF NOT EXISTS ingest_audit (
-       id      text PRIMARY KEY,
-       at      timestamptz NOT NULL,
-       actor   text NOT NULL,
-       command text NOT NULL,
-       what    text NOT NULL,
-       changed bigint
-     );`,
+    sql: (bytewise) => tablesSql({ ...TYPES, name: `text ${bytewise}`, producer: `text ${bytewise}` }),
   },
   {
     // Without this index, finding rows with a rare reason among a million took 7 s.
     version: 2,
     sql: () => `
      CREATE INDEX IF NOT EXISTS events_quarantine_code
-       ON events_quarantine (split_part(reason, ':', 1), quarantined_at, entry);`,
+       ON events_quarantine (${CODE}, quarantined_at, entry);`,
   },
 ];
 

@@ -44,6 +44,9 @@ const SET_UP = `
     CASE WHEN current_setting('synchronous_commit', true) IN ('off', 'local')
       THEN set_config('synchronous_commit', 'on', false) END`;
 
+/** The code of a quarantine reason. An index uses the same expression. */
+export const CODE = `split_part(reason, ':', 1)`;
+
 export const unixMs = (column: string): string => `round(extract(epoch FROM ${column}) * 1000)::float8`;
 
 /** The message of pg's error. */

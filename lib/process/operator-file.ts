@@ -53,8 +53,12 @@ export function fileFault(path: string): string | undefined {
 }
 
 /** Returns the code of a system error, such as `ENOENT`, for messages. */
+export const errorCode = (cause: unknown): string =>
+  cause instanceof Error && 'code' in cause ? String(cause.code) : 'unknown error';
+
+/** Returns the code of an error that ended a read of a file. */
 export function errno(cause: unknown): string {
-  const code = cause instanceof Error && 'code' in cause ? String(cause.code) : 'unknown error';
+  const code = errorCode(cause);
   return code === 'EACCES' ? `EACCES: the user ${process.geteuid?.()} may not read it or one of its folders` : code;
 }
 

@@ -3,8 +3,9 @@ import { accessSync, closeSync, constants, openSync, opendirSync, statSync } fro
 import { dirname, resolve } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { tablesDiffer, unfitness, WarehouseMisconfigured, type Column } from '../ingest/warehouse.ts';
+import { tablesSql } from '../ingest/warehouse-tables.ts';
 import type { Clock } from '../process/clock.ts';
-import { errno } from '../process/operator-file.ts';
+import { errorCode } from '../process/operator-file.ts';
 import { sqliteUri } from '../process/uri.ts';
 
 /** Time limit for a call that waits for another writer. */
@@ -16,40 +17,11 @@ const PREPARE_RETRY_MS = 50;
 export const CODE = `CASE instr(reason, ':') WHEN 0 THEN reason ELSE substr(reason, 1, instr(reason, ':') - 1) END`;
 
 // Times are RFC 3339 text in UTC, so that people can read them. A NUL in a producer's name is refused, as in
-// PostgreSQL. Ids are compared byte by byte, because SQLite's default collation is BINARY. Steps are additive; see
-// lib/postgres/migrations.ts.
+// PostgreSQL. SQLite compares texts byte by byte. Steps are additive; see lib/postgres/migrations.ts.
+const PRODUCER = 'text CHECK (instr(producer, char(0)) = 0)';
+const TYPES = { name: 'text', producer: PRODUCER, time: 'text', bytes: 'blob', count: 'integer', options: 'STRICT' };
 export const STEPS: readonly string[] = [
-  `
-    CREATE TABLE events (
-      id          TEXT NOT NULL PRIMARY KEY,
-      type        TEXT NOT NULL,
-      producer    TEXT NOT NULL CHECK (instr(producer, char(0)) = 0),
-      accepted_at TEXT NOT NULL,
-      landed_at   TEXT NOT NULL,
-      body        TEXT NOT NULL,
-      traceparent TEXT
-    ) STRICT;
-    CREATE INDEX events_landed_at ON events (landed_at);
-    CREATE TABLE events_quarantine (
-      entry          TEXT NOT NULL PRIMARY KEY,
-      id             TEXT,
-      producer       TEXT NOT NULL,
-      reason         TEXT NOT NULL,
-      accepted_at    TEXT NOT NULL,
-      quarantined_at TEXT NOT NULL,
-      body           BLOB NOT NULL,
-      traceparent    TEXT
-    ) STRICT;
-    CREATE INDEX events_quarantine_id ON events_quarantine (id);
-    CREATE INDEX events_quarantine_quarantined_at ON events_quarantine (quarantined_at, entry);
-    CREATE TABLE ingest_audit (
-      id      TEXT NOT NULL PRIMARY KEY,
-      at      TEXT NOT NULL,
-      actor   TEXT NOT NULL,
-      command TEXT NOT NULL,
-      what    TEXT NOT NULL,
-      changed INTEGER
-    ) STRICT;`,
+  tablesSql({ ...TYPES, exists: '' }),
   `CREATE INDEX events_quarantine_code ON events_quarantine (${CODE}, quarantined_at, entry);`,
 ];
 /** The version of a schema is the number of its steps. */
@@ -120,7 +92,7 @@ export function fileFault(path: string, writes: boolean): string | undefined {
     closeSync(openSync(path, 'r+'));
     return undefined;
   } catch (cause) {
-    return `${what} (${errno(cause)}): expected a file and a folder that this user can write to`;
+    return `${what} (${errorCode(cause)}): expected a file and a folder that this user can write to`;
   }
 }
 
