@@ -1,7 +1,5 @@
 // One connection of a client: who the client is, its time limits, and how it closes. fast-path.ts reads its requests.
-//
-// Invariants: nothing is written after an answer that closes the connection, and nothing is read. A client that is
-// still sending gets the time to read that answer.
+// Invariant: nothing is read or written after an answer that closes the connection.
 import type { X509Certificate } from 'node:crypto';
 import type { BlockList, Socket } from 'node:net';
 import { TLSSocket } from 'node:tls';
@@ -18,7 +16,6 @@ export interface ClientCertificate {
 
 export interface ServerHandlers<T> {
   readonly context: () => T;
-  /** Must call `respond` of the request, unless the client is gone. */
   readonly request: (connection: Connection<T>, request: HttpRequest) => void;
   readonly draining: () => boolean;
   /** When bytes that are read now arrived, from `Clock.ms()`. */
@@ -29,7 +26,6 @@ export interface ServerHandlers<T> {
   /** The producer that has sent a request on the connection; `undefined` if none has. */
   readonly producerOf: (context: T) => string | undefined;
   readonly closed?: ((connection: Connection<T>) => void) | undefined;
-  /** Called if the code that handles a connection fails, which closes it. */
   readonly bug: (cause: unknown, connection: Connection<T>) => void;
   /** `address` is the client's, or the balancer's if it sent no header. */
   readonly connectionFailure?: (reason: ConnectionFailure, address: string) => void;
@@ -57,37 +53,31 @@ export interface ServerLimits {
   readonly proxyFrom: BlockList | undefined;
 }
 
-/** The server, as its connections see it. */
 export interface Host<T> {
   readonly clock: Clock;
   readonly turns: Turns;
-  /** The end of a head after which the connection stays open. */
   readonly keepAliveTail: (epochMs: number) => string;
   readonly limits: ServerLimits;
   readonly handlers: ServerHandlers<T>;
-  /** Passes a connection to node:http. Returns node's listener for data, which is not called otherwise. */
+  /** Passes a connection to node:http. Returns node's listener for data. */
   readonly adopt: (connection: Connection<T>) => (bytes: Buffer) => void;
 }
 
 type Phase = 'header' | 'hello' | 'turn' | 'handshake' | 'open' | 'closing';
 
 /** Time limits for the client to read its last answers, and then to close its side. */
-const LAST_WRITE_MS = 10_000;
-const LINGER_MS = 1_000;
-/** Added to the announced idle timeout, as node does, because a request may already be on its way. */
-const IDLE_SLACK_MS = 1_000;
-/** While the server is stopping, an idle connection stays open for this long: a request may be on its way. */
-const IDLE_GRACE_MS = 400;
+const [LAST_WRITE_MS, LINGER_MS] = [10_000, 1_000];
+/** A request may be on its way when the announced idle timeout ends, or when the server begins to stop. */
+const [IDLE_SLACK_MS, IDLE_GRACE_MS] = [1_000, 400];
 /** A client chooses the length of its TLS records: the memory of each one's Buffer, and the length of its head. */
 const [PIECE_BYTES, RECORD_BYTES] = [256, 22];
-// Fact: a KeyUpdate of TLS 1.3 has 27 bytes, brings no data, and costs 11 to 35 µs of CPU time. Choice: bytes of TCP that
-// bring no data are limited: to one long record that has not arrived whole, and a few small ones a minute. One byte of
-// data is enough for a record of 30 bytes. Effect: a client that sends nothing else is disconnected after 20
-// KeyUpdates.
+// Fact: a KeyUpdate of TLS 1.3 has 27 bytes, brings no data, and costs 11 to 35 µs of CPU time. Choice: a limit for bytes
+// of TCP that bring no data, of one long unfinished record and a few small ones a minute. A byte of data excuses 30.
+// Effect: a client that sends nothing else is disconnected after 20 (test/http/hostile-handshakes.test.ts).
 const [EMPTY_BYTES_MAX, EMPTY_BYTES_A_CHECK, SHORT_RECORD_BYTES, KEY_UPDATE_BYTES] = [20_480, 8, 30, 1_024];
-/** Memory of a handshake that is not done, and for each byte received before it is done. */
+/** Memory of an unfinished handshake, and for each byte of it. */
 const [HANDSHAKE_BYTES, HELLO_FACTOR] = [40_960, 2];
-/** Real chains have up to 6 KB, or four certificates. A small certificate needs 20 to 35 times its length. */
+/** Real chains have up to 6 KB. A small certificate needs 20 to 35 times its length. */
 const [USUAL_CHAIN_BYTES, LONG_CHAIN_BYTES, CERTIFICATE_FACTOR] = [4_096, 8_192, 24];
 
 const certificateMemory = ({ certificateBytes: bytes }: { readonly certificateBytes: number }): number =>
@@ -105,18 +95,16 @@ export abstract class Connection<T> {
   readonly context: T;
   readonly host: Host<T>;
   clientCertificate: ClientCertificate | undefined;
-  /** True if the first answer closes the connection, because no accepted authority signed a client certificate. */
+  /** True without an accepted certificate: the first answer closes the connection. */
   hasOneAnswer = true;
   /** Why the connection was closed, or has no TLS. */
   failure: ConnectionFailure | undefined;
-  /** Why node:http cannot read on. */
   fault: ProtocolFault | undefined;
-  /** True if the connection closes after the answers that it owes. No further request may be handled. */
+  /** True if the connection closes after the answers that it owes. */
   isRetiring = false;
   phase: Phase = 'hello';
-  /** When the bytes that are being handled arrived, from `Clock.ms()`. */
+  /** When the bytes that are being handled arrived. */
   readMs = 0;
-  /** Bytes received before the handshake began, and in it. */
   helloBytes = 0;
   certificateBytes = 0;
   /** The request id of a client that sent plain HTTP instead of TLS. */
@@ -125,9 +113,8 @@ export abstract class Connection<T> {
   sinceMs = 0;
   #limitMs = 0;
   #isAwake = false;
-  /** The number of bytes written when the last check found progress. */
+  /** What the last check found: bytes written; bytes received, without and with TLS, and the memory for each. */
   #progress = 0;
-  /** Bytes received before the last check, without and with TLS, and the memory for each of them. */
   #seen = { bytes: 0, tcpBytes: 0, memoryPerByte: 1 };
   /** Bytes of TCP that brought no data, less those that time has forgiven. */
   #emptyBytes = 0;
@@ -142,21 +129,18 @@ export abstract class Connection<T> {
     tcp.on('error', () => undefined); // A 'close' event follows.
   }
 
-  /** True if an answer is owed, or if part of a request has arrived. */
   abstract get isBusy(): boolean;
-  /** True if the connection closes after the answer to `request`. */
   abstract closesAfter(request: HttpRequest): boolean;
-  /** Called at the end of a turn in which the connection was woken. */
+  /** Called at the end of a turn after `wake`. */
   protected abstract flush(): void;
 
-  /** Begins a phase, which may last for `limitMs`. */
   enter(phase: Phase, limitMs = Infinity): void {
     this.phase = phase;
     this.sinceMs = phase === 'turn' ? Infinity : this.host.clock.ms();
     this.#limitMs = limitMs;
   }
 
-  /** Called when requests may arrive, with the TLS connection if there is one. */
+  /** Called when requests may arrive. */
   open(socket: Socket): void {
     const { limits, handlers } = this.host;
     this.socket = socket;
@@ -194,7 +178,7 @@ export abstract class Connection<T> {
   get producer(): string | undefined {
     return this.host.handlers.producerOf(this.context);
   }
-  /** The holder of turns and memory: the producer, or empty for all unauthenticated clients together. */
+  /** The holder of turns and memory. Empty for all unauthenticated clients together. */
   get holder(): string {
     return this.producer ?? (this.hasOneAnswer ? '' : 'authenticated');
   }
@@ -202,7 +186,7 @@ export abstract class Connection<T> {
     return this.phase === 'open' && this.socket.writableLength === 0 && !this.isBusy;
   }
 
-  /** Returns the memory of its handshake, of requests that are not handled yet and of answers that are not read. */
+  /** Returns the memory of its handshake, unhandled requests and unread answers. */
   heldBytes(): number {
     const { readableLength, writableLength } = this.socket;
     if (this.isOpen) return readableLength * this.#seen.memoryPerByte + writableLength + certificateMemory(this);
@@ -210,7 +194,7 @@ export abstract class Connection<T> {
     return bytesRead === 0 ? 0 : HELLO_FACTOR * bytesRead + (this.phase === 'handshake' ? HANDSHAKE_BYTES : 0);
   }
 
-  /** Counts what has arrived since the last check. Returns false if it brought too little data. */
+  /** Returns false if what arrived since the last check brought too little data. */
   #countBytes(): boolean {
     const { socket, tcp } = this;
     const seen = this.#seen;
@@ -244,7 +228,6 @@ export abstract class Connection<T> {
     };
   }
 
-  /** Calls `flush` at the end of this turn. */
   wake(): void {
     if (this.#isAwake) return;
     this.#isAwake = true;

@@ -2,17 +2,15 @@
 // else goes to node:http, which reads requests, writes their answers and keeps its time limits.
 //
 // Fact: without the fast path, an event costs 48 µs instead of 22 µs (BENCH_CASES=saturation make bench). Choice: the
-// first request that is not plain and whole moves the connection to node:http for good, with every byte that has not
-// been handled. Node handles all requests of a read immediately, so it gets slices in which at most one request ends,
-// and nothing while it owes an answer. Other unread bytes stay in the socket, which is then paused.
+// first request that is not plain and whole moves the connection to node:http for good. Node handles all requests of a
+// read immediately, so it gets slices in which at most one request ends, and nothing while it owes an answer.
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { Connection } from './connection.ts';
 import { NodeRequest, SLICE_BYTES } from './node-request.ts';
-import { unknownMethod, requestIdIn } from './request.ts';
 import { finishWith, repeatEnd } from './node-server.ts';
 import { parsedBytes, parsePost, type PlainPost } from './plain-post.ts';
-import type { HttpRequest, ProtocolFault } from './request.ts';
+import { requestIdIn, unknownMethod, type HttpRequest, type ProtocolFault } from './request.ts';
 import { closingTail, responseText, type Answer } from './respond.ts';
 import { CALL_COST } from './turns.ts';
 
@@ -25,33 +23,29 @@ const OWED_MAX = 64;
 const ANSWER_BYTES = 1_024;
 const NOTHING = Buffer.alloc(0);
 const [CR, LF] = [0x0d, 0x0a];
-/** The rest of an unreadable head, which may have the request id, is kept up to this length. */
+/** Length of the rest of an unreadable head in which the request id is looked for. */
 const HEAD_BYTES_KEPT = 65_536;
-/** node:http gets this method in place of one that it does not know, which is refused by its route. */
+/** Replaces a method that node:http does not know. The route refuses it. */
 const KNOWN_METHOD = Buffer.from('PATCH');
 
 export class HttpConnection<T> extends Connection<T> {
-  /** The beginning of a request, the number of its pieces, and when the first one arrived. */
+  /** The beginning of a request. */
   #held: Buffer = NOTHING;
   #pieces = 0;
   #heldSinceMs = 0;
   /** Plain requests whose answers have not been written, oldest first. */
   readonly #posts: PlainPost[] = [];
-  /** True if reading goes on in a later turn. */
+  /** True if reading goes on in a later turn, and if the next bytes have waited for one. */
   #isQueued = false;
-  /** True if the next bytes have already been read, and waited for a turn since. */
   #isPostponed = false;
-  /** True if the rest is for node:http, which has the connection once all answers to plain requests are written. */
+  /** True if the rest is for node:http, once all answers to plain requests are written. */
   #isLeaving = false;
-  /** Node's own listener for data. Set once node:http has the connection. */
   #passToNode: ((bytes: Buffer) => void) | undefined;
-  /** The latest request of node:http. */
   #request: NodeRequest<T> | undefined;
   #isInHead = false;
   /** The head that is arriving, or the latest one, and its method if node:http does not know that. */
   #head = '';
   #method: string | undefined;
-  /** The last three bytes that node:http got. */
   #tail = '';
 
   override open(socket: Socket): void {
@@ -78,11 +72,9 @@ export class HttpConnection<T> extends Connection<T> {
   get #owesAnswer(): boolean {
     return this.#posts.length > 0 || this.#request?.isOwed === true;
   }
-  /** True if bytes have arrived that have not been handled. */
   get #hasMore(): boolean {
     return this.#held.length > 0 || this.socket.readableLength > 0;
   }
-  /** The latest request of node:http, if a part of its body has not arrived. */
   get #unfinished(): NodeRequest<T> | undefined {
     return this.#request?.message.complete === false ? this.#request : undefined;
   }
@@ -129,8 +121,7 @@ export class HttpConnection<T> extends Connection<T> {
     if (!this.#isQueued && this.#mayRead) socket.resume();
   }
 
-  // Fact: under overload, many requests of one connection arrive in one turn, and most of the cost of a refusal is the
-  // TLS record and the system call for its answer (BENCH_CASES=overload make bench). Choice: one write for all of them.
+  // One write for all: most of the cost of a refusal is the TLS record and the system call (BENCH_CASES=overload).
   #writeAnswers(): void {
     const posts = this.#posts;
     let text = '';
@@ -200,7 +191,6 @@ export class HttpConnection<T> extends Connection<T> {
     this.socket.unshift(rest);
   }
 
-  /** The client has ended its side, and all answers are written. */
   #end(): void {
     if (this.#held.length === 0) return this.finish();
     // Nothing can be put back into a stream that has ended. The rest is less than one request.
@@ -220,7 +210,6 @@ export class HttpConnection<T> extends Connection<T> {
     return this.#passToNode;
   }
 
-  /** Passes the slice that begins at `from` to node:http. Returns its length. */
   #passSlice(bytes: Buffer, from: number): number | 'unfinished' {
     const body = this.#unfinished;
     const isNew = body === undefined && !this.#isInHead;
@@ -255,7 +244,6 @@ export class HttpConnection<T> extends Connection<T> {
     return this.host.handlers.protocolFault(fault, this, this.#isInHead ? requestIdIn(this.#head) : undefined);
   }
 
-  /** Called if node:http has read the head of a request. */
   requested(message: IncomingMessage, response: ServerResponse, expectsContinue: boolean): void {
     this.#isInHead = false;
     this.#request = new NodeRequest(this, message, response, expectsContinue, this.#method);
@@ -263,7 +251,6 @@ export class HttpConnection<T> extends Connection<T> {
     this.host.handlers.request(this, this.#request);
   }
 
-  /** Called if node:http cannot read the next bytes, or has waited too long for them. */
   faulty(fault: ProtocolFault): void {
     if (this.phase !== 'open' || this.isGone) return;
     this.fault ??= fault;

@@ -6,13 +6,13 @@ import type { HeaderField, HttpRequest, ProtocolFault, Received, RequestDefect, 
 import type { Answer } from './respond.ts';
 
 export const FIELDS_MAX = 100;
-/** Maximum length of a slice whose end is unknown. node:http needs 2 µs for each chunk of a body. */
+/** Maximum length of a slice whose end is unknown. */
 export const SLICE_BYTES = 1_024;
 /** A chunked body may have this many pieces of less than 16 bytes on average. Some were cut by the slices. */
 const [PIECES_MAX, PIECE_BYTES_MIN] = [1_024, 15.5];
-/** The rest of a longer body is not read and discarded after the answer. The connection closes. */
+/** The rest of a longer body is not discarded after the answer: the connection closes. */
 const REST_BYTES_MAX = 65_536;
-/** A long answer is written in pieces of this size, each after the client has read most of the one before. */
+/** A long answer is written in pieces, each after the client has read most of the one before. */
 const PIECE_BYTES = 65_536;
 
 export class NodeRequest<T> implements HttpRequest {
@@ -22,15 +22,13 @@ export class NodeRequest<T> implements HttpRequest {
   isAnswered = false;
   /** True until the answer has been written. */
   isOwed = true;
-  /** True if the connection closes after the answer, whatever that is. */
+  /** True if the connection closes after the answer. */
   isLast: boolean;
-  /** Length of the answer that is being written. */
+  /** Length of the answer that is being written, and of what node:http has got of the body. */
   answerBytes = 0;
-  /** The number of bytes of the body that node:http has got. */
   passedBytes = 0;
   readonly #connection: Connection<T>;
   readonly #response: ServerResponse;
-  /** True if the client waits for 100 (Continue). */
   #expectsContinue: boolean;
   /** Set while the body is being read. */
   #done: ((body: Received) => void) | undefined;
@@ -103,7 +101,6 @@ export class NodeRequest<T> implements HttpRequest {
   get fault(): ProtocolFault | undefined {
     return this.message.complete ? undefined : this.#connection.fault;
   }
-  /** Ends the reading of a body whose rest is unreadable or late. */
   cut(): void {
     if (this.fault !== undefined) this.#done?.(this.fault);
   }
@@ -144,14 +141,13 @@ function* piecesOf(parts: readonly Buffer[]): Generator<Buffer> {
     for (let at = 0; at < part.length; at += PIECE_BYTES) yield part.subarray(at, at + PIECE_BYTES);
 }
 
-// V8 frees buffers only when it collects garbage, and 64 MB of buffers do not trigger a collection, so the memory of a
-// large body is freed as soon as it has been sent (test/end-to-end/held-memory.long.ts).
+// V8 does not collect garbage because of 64 MB of buffers (test/end-to-end/held-memory.long.ts).
 function free({ buffer, byteLength }: Buffer): void {
   if (byteLength !== buffer.byteLength) return; // Other buffers may be in the same memory.
   try {
     (buffer as ArrayBuffer).transfer(0);
   } catch {
-    // Node does not let the memory of short buffers be transferred. The garbage collector frees it.
+    // Node does not let the memory of short buffers be transferred.
   }
 }
 

@@ -1,5 +1,5 @@
-// node:https (or node:http, for the process endpoints), the only server. This file has every use of behavior that node's
-// documentation does not promise. `assertBehavior` checks each of them at start.
+// The server of node:https, or of node:http for the process endpoints. This file has every use of behavior that node's
+// documentation does not promise. `assertBehavior` checks it at start.
 import assert from 'node:assert/strict';
 import { constants } from 'node:crypto';
 import { once, type EventEmitter } from 'node:events';
@@ -13,9 +13,8 @@ import type { ServerLimits } from './connection.ts';
 const NODE_CHECK_INTERVAL_MS = 1_000;
 
 /**
- * Every TLS context needs these options, because `setSecureContext` forgets options that are not passed to it.
- * Renegotiation in TLS 1.2 would let a client change its certificate during a connection. All suites for TLS 1.2 have
- * forward secrecy and authenticated encryption (RFC 9325, section 4.2).
+ * Every TLS context needs these options, because `setSecureContext` forgets the others. Renegotiation would let a client
+ * change its certificate. All suites have forward secrecy and authenticated encryption (RFC 9325, section 4.2).
  */
 export const TLS_OPTIONS = {
   minVersion: 'TLSv1.2',
@@ -23,7 +22,6 @@ export const TLS_OPTIONS = {
   ciphers: 'ECDHE+AESGCM+AES128:ECDHE+AESGCM:ECDHE+CHACHA20',
 } as const;
 
-/** The end of a handshake. */
 export interface HandshakeEnd {
   readonly secured: (socket: TLSSocket) => void;
   readonly failed: (error: NodeJS.ErrnoException, socket: TLSSocket) => void;
@@ -63,10 +61,7 @@ export function takeListener<A>(from: EventEmitter, event: string): (this: unkno
   return listener as (this: unknown, argument: A) => void;
 }
 
-/**
- * Returns a function that begins a handshake. Node makes a TLS connection that reports to the server on which its
- * listener was called, without the TCP connection. So each call gets a server of its own, which only reports.
- */
+/** Returns a function that begins a handshake. A server of its own, which only reports, tells whose end it was. */
 export function takeHandshakes(server: HttpsServer): (tcp: Duplex, end: HandshakeEnd) => void {
   const begin = takeListener<Duplex>(server, 'connection');
   return (tcp, { secured, failed }) => {
@@ -80,7 +75,7 @@ export function takeHandshakes(server: HttpsServer): (tcp: Duplex, end: Handshak
   };
 }
 
-/** Stops listening. The method of node:http would also destroy idle connections, even if a request is on its way. */
+/** The method of node:http would also destroy idle connections, even if a request is on its way. */
 export function stopListening(server: HttpsServer): Promise<void> {
   return new Promise((resolve) => TcpServer.prototype.close.call(server, () => resolve()));
 }
@@ -90,12 +85,12 @@ export function finishWith(socket: Duplex, finish: () => void): void {
   (socket as Socket).destroySoon = finish;
 }
 
-/** Tells node's listener that the input has ended, which it missed because it got the connection later. */
+/** Node's listener missed the end of the input, because it got the connection later. */
 export function repeatEnd(socket: Duplex): void {
   socket.emit('end');
 }
 
-/** Node reports the handshake again after each KeyUpdate of TLS 1.3. `Connection.check` notices them later. */
+/** Node reports the handshake again after each KeyUpdate of TLS 1.3. If not, `Connection.check` notices them later. */
 export function onKeyUpdate(socket: TLSSocket, run: () => void): void {
   socket.on('secure', run);
 }

@@ -1,7 +1,5 @@
 // Parses plain requests: whole `POST /events` requests in a small part of HTTP/1.1 that every strict parser reads the
-// same way (RFC 9112, sections 2 to 6 and 11), so that no request can be smuggled: CRLF line endings, field names that
-// are tokens directly followed by a colon, values of visible characters, space and tab, one Host, one Content-Length,
-// and none of the fields of NOT_PLAIN. Everything else, valid or not, goes to node:http.
+// same way (RFC 9112, sections 2 to 6 and 11), so that no request can be smuggled. Everything else goes to node:http.
 import type { Answer } from './respond.ts';
 import type { HttpRequest, RequestHead } from './request.ts';
 
@@ -25,7 +23,6 @@ export class PlainPost implements HttpRequest, RequestHead {
   traceparent: string | undefined = undefined;
   tracestate: string | undefined = undefined;
   body: Buffer | undefined = undefined;
-  /** The whole response. */
   response: string | undefined = undefined;
   closes = false;
   readonly #owner: Owner;
@@ -82,7 +79,6 @@ export function parsePost(bytes: Buffer, from: number, owner: Owner): PlainPost 
   return post;
 }
 
-/** Fields that a plain request may have once. */
 const KEPT = {
   host: 'host',
   connection: 'connection',

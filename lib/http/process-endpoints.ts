@@ -1,5 +1,4 @@
-// The endpoints `/health/live`, `/health/ready` and `/metrics` of a process, and a plain HTTP server for them. The
-// server does not authenticate clients, so it belongs on loopback or a private network.
+// The endpoints of a process, and a plain HTTP server for them, which does not authenticate clients.
 import type { Clock, ClockAndRandom } from '../process/clock.ts';
 import type { ServerHandlers, ServerLimits } from './connection.ts';
 import { FAULTS, type HttpRequest, type Refused } from './request.ts';
@@ -63,7 +62,6 @@ export function atIntervals<T>(make: () => Promise<T>, clock: Clock): () => Prom
 
 type Handler = () => Answer | Promise<Answer>;
 
-/** `M` is the type of the router's other handlers. */
 export function processRoutes<M = never>(state: ProcessState, clock: Clock): Route<M | Handler>[] {
   return [
     route<M | Handler>('/health/live', { GET: () => json(200, { status: 'live' }) }),

@@ -1,6 +1,5 @@
-// The header of the PROXY protocol, version 2, in which a balancer reports the client's address before the client's
-// first byte (haproxy.org, doc/proxy-protocol.txt, section 2.2). Version 1 and UDP are rejected. TLVs, including the
-// checksum, are skipped.
+// The header of the PROXY protocol, version 2, in which a balancer reports the client's address (haproxy.org,
+// doc/proxy-protocol.txt, section 2.2). Version 1 and UDP are rejected. TLVs, including the checksum, are skipped.
 import { SocketAddress, type Socket } from 'node:net';
 
 /** `address` is `undefined` for a connection of the balancer itself (LOCAL) or a client without an IP. */
@@ -9,17 +8,14 @@ export interface ProxyHeader {
   readonly address: string | undefined;
 }
 
-/** Maximum length of a header. IP addresses and ports take at most 36 bytes of it; the rest is TLVs. */
 export const PROXY_HEADER_BYTES_MAX = 4_096;
 
 const SIGNATURE = Buffer.from('\r\n\r\n\0\r\nQUIT\n');
-/** Length of the fixed part: signature, version and command, family and protocol, length of the rest. */
 const FIXED_BYTES = 16;
 const [LOCAL, PROXY] = [0x20, 0x21];
 /** The minimum length of the addresses of each family: TCP over IPv4 or IPv6, unknown, UNIX stream. */
 const ADDRESS_BYTES: Readonly<Record<number, number>> = { 0x11: 12, 0x21: 36, 0x00: 0, 0x31: 0 };
 
-/** Parses the header at the beginning of `bytes`. Returns `unfinished` if more bytes are needed. */
 export function proxyHeaderIn(bytes: Buffer): ProxyHeader | 'unfinished' | 'invalid' {
   if (!SIGNATURE.subarray(0, bytes.length).equals(bytes.subarray(0, SIGNATURE.length))) return 'invalid';
   if (bytes.length < FIXED_BYTES) return 'unfinished';
@@ -32,17 +28,13 @@ export function proxyHeaderIn(bytes: Buffer): ProxyHeader | 'unfinished' | 'inva
   return { bytes: end, address: addressBytes === 0 ? undefined : addressIn(bytes.subarray(FIXED_BYTES), addressBytes) };
 }
 
-/** Formats the first address like the `remoteAddress` of a socket. */
 function addressIn(bytes: Buffer, addressBytes: number): string {
   if (addressBytes === 12) return bytes.subarray(0, 4).join('.');
   const groups = Array.from({ length: 8 }, (_, at) => bytes.readUInt16BE(2 * at).toString(16));
   return new SocketAddress({ address: groups.join(':'), family: 'ipv6' }).address;
 }
 
-/**
- * Reads the header from a new connection and leaves the bytes after it unread. Calls `done` once, unless the connection
- * closes first.
- */
+/** Leaves the bytes after the header unread. Does not call `done` if the connection closes first. */
 export function takeProxyHeader(socket: Socket, done: (header: ProxyHeader | 'invalid') => void): void {
   let begun: Buffer = Buffer.alloc(0);
   const onReadable = (): void => {

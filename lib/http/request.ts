@@ -4,7 +4,7 @@ import type { Answer } from './respond.ts';
 
 export type ProtocolFault = keyof typeof FAULTS;
 
-/** The answer to each fault: a row of the error catalog and a detail. */
+/** A row of the error catalog and a detail for each fault. */
 export const FAULTS = {
   malformed: { refusal: 'invalidEvent', detail: 'the request is not well-formed HTTP' },
   tinyChunks: { refusal: 'invalidEvent', detail: 'the body has over 1,024 chunks of less than 16 bytes on average' },
@@ -39,14 +39,13 @@ export interface RequestHead {
   readonly requestId: string | undefined;
 }
 
-/** A body, or why it cannot be read: the connection closes after the answer. */
 export type Received = Buffer | 'too large' | ProtocolFault | undefined;
 
 export interface HttpRequest {
   readonly head: RequestHead;
-  /** Set if the rest of the body cannot be read. Then this is the answer, whatever else is wrong with the request. */
+  /** Set if the rest of the body cannot be read. Then this is the answer. */
   readonly fault?: ProtocolFault | undefined;
-  /** The whole body, if it arrived with the head. The handler clears this after reading, so that it can be freed. */
+  /** The whole body, if it arrived with the head. The handler clears it. */
   body: Buffer | undefined;
   /**
    * Reads another body, up to `bytesMax` bytes. Call this at most once. Resolves to `undefined` if the client leaves,
@@ -67,7 +66,6 @@ export function unknownMethod(head: string): string | undefined {
   return METHODS.some((known) => known.startsWith(method)) ? undefined : '';
 }
 
-/** Returns the request id in an unreadable head, if it has one. */
 export function requestIdIn(head: string): string | undefined {
   const end = head.indexOf('\r\n\r\n') + 2;
   const fields = head.slice(0, end < 2 ? head.length : end);

@@ -1,11 +1,10 @@
-// Finds the route of a request target, first among fixed paths, then among prefixes followed by one parameter, which is
-// not empty and contains no literal `/`. The query is ignored, and so is the host (RFC 9112, section 3.2.2).
+// Finds the route of a request target: a fixed path, or a prefix and one parameter without `/`. The query and the host
+// are ignored (RFC 9112, section 3.2.2).
 
 export interface Route<M> {
   /** The route's name in metrics and in the API file, such as `/events/{id}`. */
   readonly name: string;
   readonly methods: ReadonlyMap<string, M>;
-  /** The value of an `Allow` header (RFC 9110, section 10.2.1). */
   readonly allow: string;
 }
 
@@ -47,7 +46,6 @@ function pathOf(target: string): string {
   return (path ?? target).replace(/\?.*$/s, '');
 }
 
-/** Decodes a percent-encoded parameter. Returns `undefined` if it is not valid UTF-8. */
 export function decodeParameter(parameter: string): string | undefined {
   try {
     return decodeURIComponent(parameter);

@@ -1,14 +1,8 @@
 // Accepts connections, replaces the TLS material, and stops without losing a request that has arrived.
 //
-// node-server.ts has node's server. Three of its listeners are called from here: for TCP connections, to read the
-// balancer's header and to limit handshakes; for TLS connections, to put the fast path in front of it; and for a
-// connection's data, to pass it in slices.
-//
 // Invariants: a connection and its sockets find each other by reference, because a client can use its address and port
 // again. A connection is in the set of all from its first moment until its socket is closed, and only it leaves then.
-// The server closes a connection that owes an answer only after a deadline, after a change of trust, or because
-// another connection needs the place or the memory. A client that got no answer may send its event again
-// (openapi/rules.md, 5).
+// A connection that owes an answer is closed only for a reason of openapi/rules.md, 5.
 import { once } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Server as HttpsServer } from 'node:https';
@@ -22,34 +16,24 @@ import type { Connection, Host, ServerHandlers, ServerLimits } from './connectio
 import { HttpConnection } from './fast-path.ts';
 import { Handshakes } from './handshakes.ts';
 import { faultOf } from './node-request.ts';
-import {
-  assertBehavior,
-  createServer,
-  onKeyUpdate,
-  stopListening,
-  takeHandshakes,
-  takeListener,
-  TLS_OPTIONS,
-  type HandshakeEnd,
-} from './node-server.ts';
+import * as node from './node-server.ts';
 import { takeProxyHeader } from './proxy-header.ts';
 import { headTail } from './respond.ts';
 import { Turns } from './turns.ts';
 
-/** After a restart, more clients than node's default of 511 may reconnect at the same time. */
+/** Node's default is 511, but after a restart, more clients reconnect. */
 const BACKLOG = 4_096;
 const REQUESTS_A_TURN = 192;
 /** Time limit for a balancer's header, long enough for a retransmission (doc/proxy-protocol.txt, section 2). */
 const PROXY_HEADER_TIMEOUT_MS = 5_000;
-// A timer for each connection, reset by each request, would cost more than the rest of a request's bookkeeping. So time
-// limits are only this precise.
+/** Time limits are only this precise. A check of 10,000 connections takes 2 ms. */
 const CHECK_INTERVAL_MS = 100;
 
 export class HttpServer<T> {
   readonly #server: HttpsServer;
   readonly #host: Host<T>;
   /** `undefined` in plain HTTP. */
-  readonly #beginHandshake: ((tcp: Socket, end: HandshakeEnd) => void) | undefined;
+  readonly #beginHandshake: ((tcp: Socket, end: node.HandshakeEnd) => void) | undefined;
   /** All connections, the oldest first. */
   readonly #connections = new Set<HttpConnection<T>>();
   /** The connections that node:http reads. */
@@ -60,10 +44,10 @@ export class HttpServer<T> {
   #drainsSinceMs = Infinity;
 
   constructor(tls: SecureContextOptions | undefined, limits: ServerLimits, handlers: ServerHandlers<T>, clock: Clock) {
-    const server = createServer(tls, limits);
-    const adopt = takeListener<Socket>(server, tls === undefined ? 'connection' : 'secureConnection');
+    const server = node.createServer(tls, limits);
+    const adopt = node.takeListener<Socket>(server, tls === undefined ? 'connection' : 'secureConnection');
     this.#server = server;
-    this.#beginHandshake = tls && takeHandshakes(server);
+    this.#beginHandshake = tls && node.takeHandshakes(server);
     const idleSeconds = Math.floor(limits.idleTimeoutMs / 1000);
     this.#host = {
       clock,
@@ -75,7 +59,7 @@ export class HttpServer<T> {
         const { socket } = connection;
         this.#ofSocket.set(socket, connection as HttpConnection<T>);
         adopt.call(server, socket);
-        return takeListener<Buffer>(socket, 'data').bind(socket);
+        return node.takeListener<Buffer>(socket, 'data').bind(socket);
       },
     };
     this.#handshakes = new Handshakes(clock, limits.handshakeTimeoutMs);
@@ -91,7 +75,6 @@ export class HttpServer<T> {
     server.on('timeout', () => undefined);
   }
 
-  /** The connections on which requests may arrive. */
   get connections(): Connection<T>[] {
     return this.#all.filter(({ isOpen }) => isOpen);
   }
@@ -102,7 +85,7 @@ export class HttpServer<T> {
 
   /** With `reusePort`, several processes may share a port. Rejects with the system's error. */
   async listen(host: string, port: number, reusePort = false): Promise<AddressInfo> {
-    await assertBehavior();
+    await node.assertBehavior();
     this.#server.listen({ port, host, reusePort, backlog: BACKLOG });
     await once(this.#server, 'listening');
     return this.#server.address() as AddressInfo;
@@ -113,13 +96,13 @@ export class HttpServer<T> {
    * contains the verdict of the original handshake, and a client that is no longer trusted could use it.
    */
   replaceTls(tls: SecureContextOptions): void {
-    this.#server.setSecureContext({ ...tls, ...TLS_OPTIONS });
+    this.#server.setSecureContext({ ...tls, ...node.TLS_OPTIONS });
   }
 
-  /** Stops listening, closes idle connections, and resolves when all connections are closed. */
+  /** Resolves when all connections are closed. */
   async drain(): Promise<void> {
     this.#drainsSinceMs = this.#host.clock.ms();
-    await stopListening(this.#server);
+    await node.stopListening(this.#server);
   }
 
   destroy(): void {
@@ -180,7 +163,7 @@ export class HttpServer<T> {
     const { tcp } = connection;
     const beginHandshake = this.#beginHandshake;
     if (beginHandshake === undefined) return connection.open(tcp);
-    const end: HandshakeEnd = {
+    const end: node.HandshakeEnd = {
       secured: (socket) => this.#secured(connection, socket),
       failed: (error, socket) => this.#notSecured(connection, socket, error),
     };
@@ -192,7 +175,7 @@ export class HttpServer<T> {
     if (!this.#handshakes.secured(connection)) return connection.fail('handshake_size');
     socket.allowHalfOpen = true; // Not earlier: a handshake must fail if the client ends its side.
     connection.open(socket);
-    onKeyUpdate(socket, () => connection.rekeyed());
+    node.onKeyUpdate(socket, () => connection.rekeyed());
   }
 
   #notSecured(connection: HttpConnection<T>, socket: TLSSocket, error: NodeJS.ErrnoException): void {

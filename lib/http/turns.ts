@@ -1,8 +1,8 @@
 // Shares the turns of the event loop among the holders of connections.
 //
-// Fact: one read of a socket may contain hundreds of requests, and 100 such connections blocked the event loop for
-// seconds. Choice: work above a turn's budget waits in one queue for each holder, and the queues take turns. The oldest
-// and the newest entries alternate, so that a new connection need not wait for thousands of others.
+// Fact: 100 connections with hundreds of requests in each read blocked the event loop for seconds. Choice: work above a
+// turn's budget waits in a queue for each holder. Oldest and newest entries alternate: a new connection need not wait
+// for thousands of others.
 import type { Clock } from '../process/clock.ts';
 
 /** Cost of a queued call, and of a slice that node:http reads. A request on the fast path costs 1. */
@@ -10,7 +10,6 @@ export const CALL_COST = 4;
 
 export class Turns {
   readonly #clock: Clock;
-  /** Returns the budget of the next turn. */
   readonly #budget: () => number;
   #left: number;
   #isScheduled = false;
@@ -33,7 +32,6 @@ export class Turns {
     return true;
   }
 
-  /** Calls `run` at the end of this turn, after all readable sockets have been read. */
   atEnd(run: () => void): void {
     this.#ending.push(run);
     this.#schedule();
