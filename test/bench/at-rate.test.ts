@@ -77,7 +77,7 @@ const closing = served('closing', (server) => {
 });
 
 it('servers under the same load have their own failures', async () => {
-  const duration = { fullSpeedSeconds: 2, warmupSeconds: 0.3, seconds: 1 };
+  const duration = { fullSpeedSeconds: 4, warmupSeconds: 0.3, seconds: 1 };
   const { lanes, foreignShare } = await atRate(environment, [FLOOR, refusing, closing], RATE_PER_S, duration);
   const [fine, refused, dead] = lanes;
   assert.ok(fine !== undefined && refused !== undefined && dead !== undefined && foreignShare >= 0);
