@@ -300,6 +300,23 @@ describe('a server that does not answer', () => {
     await own.signal('SIGCONT');
     assert.equal(await patient.outcome, 'accepted');
   });
+
+  it('is unavailable for one reason, although calls, probes and connections wait for different times', async () => {
+    const own = await TestRedis.start();
+    const clock = new VirtualClock();
+    const queue = await openQueue(own.uri, { clock, enqueueTimeoutMs: 150 });
+    await own.signal('SIGSTOP');
+    const reasons = new Set<string>();
+    for (let at = 0; at < 60; at += 1) {
+      queue.submit(new Recorded(`silent-${at}`));
+      await new Promise((resolve) => setImmediate(resolve));
+      await clock.advance(250);
+      const state = queue.state();
+      if (!state.available) reasons.add(state.reason);
+    }
+    await own.signal('SIGCONT');
+    assert.deepEqual([...reasons], ['no answer within 150 ms']);
+  });
 });
 
 /** Reads the length in another process, so that the event loop of this process does not turn. */

@@ -8,6 +8,8 @@ import { messageOf } from '../../process/message-of.ts';
 
 export const PROBE_INTERVAL_MS = 500;
 export const PROBE_TIMEOUT_MS = 600;
+/** Calls, probes and connections of a silent server have different time limits. */
+const SILENT = /no answer within|does not answer/;
 
 export class QueueProbe {
   readonly #call: () => Promise<void>;
@@ -48,10 +50,10 @@ export class QueueProbe {
     return this.state();
   }
 
-  /** Sets the reason why the queue accepts no events, or `undefined`, and logs a change. */
+  /** Sets the reason why the queue accepts no events, or `undefined`, and logs a change. Silence keeps its first one. */
   says(reason: string | undefined): void {
-    if (reason === this.#reason) return;
     const before = this.#reason;
+    if (reason === before || (reason !== undefined && SILENT.test(reason) && SILENT.test(before ?? ''))) return;
     this.#reason = reason;
     if (reason === undefined) this.#log.info('the queue takes events');
     else if (before === undefined) this.#log.error({ reason }, 'the queue takes no events');
