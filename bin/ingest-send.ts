@@ -105,8 +105,8 @@ async function run(sending: ReturnType<typeof begin>, interrupted: AbortSignal):
   }
   const isComplete = failure === undefined && !interrupted.aborted && position?.isComplete !== false;
   try {
-    if (isComplete) position?.remove();
-    else failure ??= position?.write();
+    const unwritten = isComplete ? position?.remove() : position?.write();
+    failure ??= unwritten;
   } catch (cause) {
     failure ??= cause;
   }

@@ -94,6 +94,44 @@ export const fake = (): Promise<FakeGateway> => startFakeGateway({ tls: undefine
   });
 });
 
+const FAKE_TIMERS = `
+test('a client keeps its timers', async () => {
+  FRAMEWORK.useFakeTimers();
+  const gateway = await startFakeGateway();
+  gateway.next('unavailable', 'noAnswer');
+  const client = createClient({ url: gateway.url });
+  const { kind, tries } = await client.send({ id: 'a', type: 't' });
+  await client.close({ timeoutMs: 60_000 });
+  await gateway.close();
+  expect([kind, tries]).toEqual(['accepted', 3]);
+});`;
+
+describe('ingest-client in test frameworks with fake timers', () => {
+  before(() => {
+    client.add('jest@30', 'vitest@5');
+    const required = ['', '/testing'].map((path) => `require('ingest-client${path}')`).join(', ...');
+    const jest = `const { createClient, startFakeGateway } = { ...${required} };`;
+    writeFileSync(join(client.folder, 'timers.test.cjs'), jest + FAKE_TIMERS.replace('FRAMEWORK', 'jest'));
+    const vitest = `import { expect, test, vi } from 'vitest';
+import { createClient } from 'ingest-client';
+import { startFakeGateway } from 'ingest-client/testing';`;
+    writeFileSync(join(client.folder, 'timers.test.mjs'), vitest + FAKE_TIMERS.replace('FRAMEWORK', 'vi'));
+  });
+
+  for (const [name, [program]] of there.filter(([runtime]) => runtime.startsWith('Node')))
+    it(`works with require under Jest on ${name}`, () => {
+      const args = ['node_modules/jest/bin/jest.js', '--rootDir', '.', '--testMatch', '**/*.test.cjs'];
+      const { status, stderr } = spawnSync(program, args, { cwd: client.folder, encoding: 'utf8', timeout: 120_000 });
+      assert.equal(status, 0, stderr);
+    });
+
+  it('works with import under vitest', () => {
+    const args = ['node_modules/vitest/vitest.mjs', 'run', 'timers.test.mjs'];
+    const run = spawnSync(process.execPath, args, { cwd: client.folder, encoding: 'utf8', timeout: 120_000 });
+    assert.equal(run.status, 0, run.stdout + run.stderr);
+  });
+});
+
 if (process.env['RUNTIMES'] === 'all')
   it('runs on every runtime that is asked for', () => {
     for (const [name, [program]] of there) assert.ok(existsSync(program), name);

@@ -183,6 +183,7 @@ describe('a client that the gateway does not accept for a while', () => {
     const sent = [silent, waiting, held].map((one) => client.send(one));
     await eventually('two are sent', () => gateway.requests === 2);
     const one = client.send(aborted, { signal: own.signal });
+    await new Promise(setImmediate);
     own.abort();
     assert.equal((await one).kind, 'interrupted');
     assert.deepEqual(await client.close({ timeoutMs: 1 }), [silent, waiting, held]);

@@ -114,6 +114,7 @@ describe('a journal', () => {
     const [first, second, settled] = ['{"put":1,"body":"a"}\n', '{"put":2,"body":"b"}\n', '{"settled":1}\n'];
     for (const [text, line] of [
       [`${second}${first}`, 2],
+      [`${first}${first}`, 2],
       [`${first}${second}${settled}${first}${second}${settled}`, 4],
       [`${first}{"body":"b"}\n`, 2],
       [`${first}\n${second}`, 2],
@@ -125,9 +126,10 @@ describe('a journal', () => {
     // A journal has no marks of other events, so it can be appended to another one.
     const { path: one, journal } = await opened();
     const numbers = await Promise.all(['a', 'b', 'c'].map((body) => journal.put(Buffer.from(body))));
-    for (const number of numbers.slice(0, 2)) journal.settle(number);
     fs.renameSync(one, `${one}.moved`);
-    journal.settle(await journal.put(Buffer.from('d')));
+    const last = journal.put(Buffer.from('d'));
+    for (const number of numbers.slice(0, 2)) journal.settle(number);
+    journal.settle(await last);
     await journal.close();
     const marks = fs.readFileSync(one, 'utf8').match(/"(put|settled)":\d/g);
     assert.deepEqual(marks, ['"put":3', '"put":4', '"settled":4']);

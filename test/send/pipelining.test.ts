@@ -1,8 +1,11 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { Connections } from '../../lib/send/connections.ts';
 import { sendEvents, type SendEventsOptions, type SendResult } from '../../lib/send/client.ts';
 import { WITHIN_MS } from '../support/deadline.ts';
-import { everyOf } from '../support/scope.ts';
+import { eventually, everyOf } from '../support/scope.ts';
+import { SYSTEM } from '../support/system.ts';
+import { VirtualClock } from '../support/virtual-clock.ts';
 import { accepted, problem, serve, writeInPieces, type AnyServer, type Seen } from './server.ts';
 
 type Outcome = SendResult<{ id: string; type: string }>;
@@ -96,6 +99,28 @@ describe('a sender with pipelining', () => {
     assert.ok(slow?.kind === 'refused' && slow.code === 'NO_ANSWER');
     assertFailed(results.filter((result) => result !== slow));
     assert.ok(performance.now() - startMs < 700 + WITHIN_MS);
+  });
+
+  it('gives an event one more time limit, however often connections fail before its answer', async () => {
+    const [server, clock] = [await serve(), new VirtualClock()];
+    const { url, ...identity } = server.options;
+    const limits = { connections: 2, pipelining: 3, timeoutMs: 1_000 };
+    const connections = new Connections({ ...identity, ...limits, url: new URL(url), clock, random: SYSTEM.random });
+    const settled: string[] = [];
+    for (const id of ['first', 'second', 'third']) {
+      const body = Buffer.from(JSON.stringify({ id, type: 't' }));
+      void connections.send({ body, encoded: body, fields: '' }).then(() => settled.push(id));
+    }
+    await eventually('two are on one connection', () => server.seen.length === 3);
+    await clock.advance(500);
+    server.seen.find(({ id }) => id === 'first')?.socket.destroy();
+    await eventually('the third follows the second', () => server.seen.length === 4);
+    await clock.advance(500);
+    await eventually('the third is alone', () => server.seen.length === 5);
+    assert.deepEqual(settled, ['first', 'second']);
+    await clock.advance(500);
+    assert.deepEqual(settled, ['first', 'second', 'third']);
+    connections.close();
   });
 
   it('sends one request at a time for a while after a failed connection', async () => {
