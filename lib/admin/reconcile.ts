@@ -21,7 +21,7 @@ import { counted, countText } from './terminal.ts';
 /** An erasure that has not ended for this long was killed. */
 const ERASING_MS_MAX = 3_600_000;
 
-export interface Reconciling {
+interface Reconciling {
   readonly land: boolean;
   /** Maximum number of entries read per second. */
   readonly rate: number;

@@ -19,7 +19,7 @@ const SEARCHED_MAX = 10_000;
 const WINDOW_FIRST_MS = 50;
 const WINDOW_GROWTH = 8;
 
-export interface Tailing {
+interface Tailing {
   /** `type` and `producer` may contain `*`. */
   readonly type: string | undefined;
   readonly producer: string | undefined;

@@ -70,9 +70,9 @@ export class Consumer {
   readonly #troubles = new Map<Dependency, string>();
   /** Dependencies whose failure has been logged, but not their recovery. */
   readonly #logged = new Set<Dependency>();
-  /** `full`: does not read, because `replicasMax` others do. */
   /** True if the group was missing once. */
   #hasVanished = false;
+  /** `full`: does not read, because `replicasMax` others do. */
   #phase: 'preparing' | 'joining' | 'full' | 'reading' = 'preparing';
   /** Ends before the next read. An acknowledgment waits for it, so that both leave in one write. */
   #readingPause = Promise.resolve();

@@ -1,11 +1,11 @@
 // Checks every second for problems that the consumer's loops do not notice: an unavailable warehouse while there is
 // nothing to land, a queue that is nearly full, and a clock that differs from the queue's.
-import { WarehouseMisconfigured } from '../ingest/warehouse.ts';
-import type { Timer } from '../process/clock.ts';
+import { WarehouseMisconfigured, type Warehouse } from '../ingest/warehouse.ts';
+import type { Clock, Timer } from '../process/clock.ts';
 import { throttled } from '../process/log.ts';
 import { messageOf } from '../process/message-of.ts';
 import { shared } from '../process/share-call.ts';
-import type { ConsumerOptions } from './consumer.ts';
+import type { Telemetry } from './landing.ts';
 
 const WARNING_SHARE = 0.8;
 const CLOCK_SKEW_S_MAX = 60;
@@ -16,7 +16,7 @@ const REPEAT_INTERVAL_MS = 60_000;
 /** A warehouse whose probe takes longer than this is unavailable. Landing a batch may take longer. */
 const WAREHOUSE_ANSWER_MS = 4_000;
 
-type WatchOptions = Pick<ConsumerOptions, 'clock' | 'telemetry' | 'warehouse'>;
+type WatchOptions = Readonly<{ clock: Clock; telemetry: Telemetry; warehouse: Pick<Warehouse, 'probe'> }>;
 
 export function watchOf({ clock, telemetry: { metrics, log }, warehouse }: WatchOptions) {
   const sizeWarning = throttled(clock, REPEAT_INTERVAL_MS);

@@ -12,20 +12,14 @@ import type { QueueReader } from '../../lib/ingest/queue.ts';
 import type { QueueAdmin } from '../../lib/ingest/queue-admin.ts';
 import type { LandingEvent, QuarantinedEntry, Warehouse } from '../../lib/ingest/warehouse.ts';
 import type { Clock } from '../../lib/process/clock.ts';
-import { createLog } from '../../lib/process/log.ts';
-import { RedisConnection } from '../../lib/redis/server/connection.ts';
 import { queueAdmin } from '../../lib/redis/admin/stream-admin.ts';
-import { memberName, StreamReader } from '../../lib/redis/read/stream-reader.ts';
-import { StreamQueue } from '../../lib/redis/accept/stream-queue.ts';
 import { createSqliteAdmin } from '../../lib/sqlite/admin.ts';
 import { createSqliteWarehouse } from '../../lib/sqlite/warehouse.ts';
-import { partitionAt, WARN } from '../support/partition.ts';
+import { openQueue, openReader, QUIET_LOG as log } from '../support/partition.ts';
 import { TestRedis } from '../support/redis.ts';
 import { eventually } from '../support/scope.ts';
 import { sqliteStore, type SqliteStore } from '../support/warehouse-store.ts';
 import { SYSTEM } from '../support/system.ts';
-
-export const log = createLog('test', 'error').child({}, { level: 'silent' });
 
 export interface Ended {
   readonly code: number | undefined;
@@ -128,26 +122,14 @@ export class InProcess {
     t: TestContext,
     { calls, rows, schemas }: Replaced = {},
   ): Promise<{ readonly stop: () => Promise<void> }> {
-    const real = new StreamReader({
-      ...SYSTEM,
-      name: memberName(SYSTEM.random),
-      part: partitionAt(this.redis.uri),
-      log,
+    const real: QueueReader = await openReader({ after: () => undefined }, this.redis.uri);
+    const changed = new Map<unknown, unknown>(Object.entries(calls?.(real) ?? {}));
+    const reader = new Proxy(real, {
+      get: (of, name) => {
+        const value: unknown = changed.get(name) ?? Reflect.get(of, name, of);
+        return typeof value === 'function' ? (value.bind(of) as unknown) : value;
+      },
     });
-    assert.equal(await real.open(20_000), true, real.lastError);
-    const calling: QueueReader = {
-      bodyBytesMax: undefined,
-      replicas: 1,
-      isFirst: true,
-      register: (...given) => real.register(...given),
-      join: () => real.join(),
-      read: (...given) => real.read(...given),
-      acknowledge: (...given) => real.acknowledge(...given),
-      erased: (...given) => real.erased(...given),
-      state: () => real.state(),
-      close: () => real.close(),
-    };
-    const reader = { ...calling, ...calls?.(calling) };
     const consumer = new Consumer({
       ...SYSTEM,
       reader,
@@ -174,14 +156,7 @@ export class InProcess {
   }
 
   async accept(t: TestContext, id: string, body: string, producer = 'shop'): Promise<void> {
-    const connection = new RedisConnection({ ...SYSTEM, uri: this.redis.uri, name: 'test', log });
-    const queue = new StreamQueue({
-      ...{ clock: SYSTEM.clock, part: partitionAt(this.redis.uri), connection, enqueueTimeoutMs: 10_000, log },
-      durability: WARN,
-    });
-    t.after(() => queue.close());
-    connection.open();
-    await eventually('the queue takes events', () => connection.ready);
+    const queue = await openQueue(this.redis.uri, { after: t.after.bind(t) });
     await new Promise((settle) => queue.submit({ id, producer, body: Buffer.from(body), settle }));
   }
 

@@ -82,15 +82,6 @@ describe('a consumer with several batches under way', () => {
     Number(((await redis.command('XPENDING', STREAM, GROUP)) as unknown[])[0]);
   const landedIds = async (): Promise<string[]> => (await store.events()).map(({ id }) => id);
 
-  it('lands a backlog of many batches, each event once, and leaves nothing pending', async (t) => {
-    const ids = idsOf(2_000);
-    await put(ids.map((id) => event(id)));
-    await run(t);
-    await eventually('all has landed', async () => (await store.count()) === ids.length);
-    await eventually('all is acknowledged', async () => (await pending()) === 0);
-    assert.deepEqual(await landedIds(), ids);
-  });
-
   it('lands an erased event without its body, and a later event of the same id unchanged', async (t) => {
     await put(['early', 'other'].map((id) => event(id, 'secret')));
     await redis.command('ZADD', `{${STREAM}}:erased`, String(Date.now() + 1), 'early', '1', 'late');
@@ -140,47 +131,6 @@ describe('a consumer with several batches under way', () => {
     await put(idsOf(9).map((id) => event(id, 'x'.repeat(90_000))));
     await run(t);
     await eventually('all has landed', async () => (await store.count()) === 9);
-  });
-
-  it('acknowledges no entry before its batch is committed', async (t) => {
-    const ids = idsOf(600);
-    await put(ids.map((id) => event(id)));
-    const held: (() => void)[] = [];
-    await run(t, (land) => async (batch) => {
-      await new Promise<void>((resolve) => held.push(resolve));
-      return land(batch);
-    });
-    await eventually('three batches are under way', () => held.length === 3);
-    assert.equal(await store.count(), 0);
-    // Both numbers must come from one reply, because the consumer keeps reading between two commands.
-    const [group = []] = (await redis.command('XINFO', 'GROUPS', STREAM)) as unknown[][];
-    const told = (name: string): unknown => group[group.indexOf(name) + 1];
-    assert.equal(told('pending'), told('entries-read'), 'all that was read is pending');
-    held[1]?.();
-    const written = await eventually('the second has landed', async () => (await store.count()) > 0 && store.count());
-    await eventually('it is acknowledged', async () => (await pending()) <= ids.length - written);
-    const free = setInterval(() => held.splice(0).forEach((resolve) => resolve()), 5);
-    t.after(() => clearInterval(free));
-    await eventually('all has landed', async () => (await store.count()) === ids.length);
-  });
-
-  it('lands the batches that it holds after a stop, and leaves the rest on the queue', async (t) => {
-    const ids = idsOf(2_000);
-    await put(ids.map((id) => event(id)));
-    const held: (() => void)[] = [];
-    let stopped = false;
-    const { consumer, done } = await run(t, (land) => async (batch) => {
-      if (!stopped) await new Promise<void>((resolve) => held.push(resolve));
-      return land(batch);
-    });
-    await eventually('three batches are under way', () => held.length === 3);
-    stopped = true;
-    consumer.stop();
-    for (const release of held) release();
-    await done;
-    assert.equal(await pending(), 0, 'what was read has landed');
-    const [group] = (await redis.command('XINFO', 'GROUPS', STREAM)) as unknown[][];
-    assert.equal(await store.count(), Number(group?.[(group.indexOf('entries-read') ?? 0) + 1]));
   });
 });
 

@@ -3,7 +3,6 @@ import { describe, it } from 'node:test';
 import { join } from 'node:path';
 import { consumerMetrics } from '../../lib/consumer/metrics.ts';
 import { watchOf } from '../../lib/consumer/health.ts';
-import type { Warehouse } from '../../lib/ingest/warehouse.ts';
 import { createLog } from '../../lib/process/log.ts';
 import { metricOf } from '../support/pipeline.ts';
 import { Program } from '../support/program.ts';
@@ -55,7 +54,7 @@ describe('the warehouse of a consumer', () => {
     const telemetry = { metrics: consumerMetrics(clock), log: createLog('test', 'error') };
     let fault: Error | undefined;
     const probe = (): Promise<void> => (fault === undefined ? Promise.resolve() : Promise.reject(fault));
-    const watch = watchOf({ clock, telemetry, warehouse: { probe } as Warehouse });
+    const watch = watchOf({ clock, telemetry, warehouse: { probe } });
     watch.start(() => true);
     const land = async (): Promise<string | undefined> => {
       telemetry.metrics.landed.add();
@@ -74,7 +73,7 @@ describe('the warehouse of a consumer', () => {
     const clock = new VirtualClock();
     const telemetry = { metrics: consumerMetrics(clock), log: createLog('test', 'error') };
     let probing = Promise.withResolvers<undefined>();
-    const watch = watchOf({ clock, telemetry, warehouse: { probe: () => probing.promise } as unknown as Warehouse });
+    const watch = watchOf({ clock, telemetry, warehouse: { probe: () => probing.promise } });
     watch.start(() => true);
     await clock.advance(3_000);
     telemetry.metrics.landed.add();
