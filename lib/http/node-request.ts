@@ -141,7 +141,7 @@ function* piecesOf(parts: readonly Buffer[]): Generator<Buffer> {
     for (let at = 0; at < part.length; at += PIECE_BYTES) yield part.subarray(at, at + PIECE_BYTES);
 }
 
-// V8 does not collect garbage because of 64 MB of buffers (test/end-to-end/held-memory.long.ts).
+// V8 does not collect garbage because of 64 MB of buffers.
 function free({ buffer, byteLength }: Buffer): void {
   if (byteLength !== buffer.byteLength) return; // Other buffers may be in the same memory.
   try {

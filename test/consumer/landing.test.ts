@@ -30,6 +30,7 @@ const deliveries = (count: number, bytes: number, from = 0): Delivery[] =>
 interface UnderTest {
   readonly landing: Landing;
   readonly warehouse: Warehouse;
+  readonly metrics: ReturnType<typeof consumerMetrics>;
   readonly store: SqliteStore;
   readonly calls: (readonly LandingEvent[])[];
   readonly asked: (readonly LandedBefore[])[];
@@ -62,12 +63,13 @@ async function start(
       return fails(events) ? Promise.reject(new BatchTooSlow('slow')) : real.haveLanded(events);
     },
   };
+  const metrics = consumerMetrics(SYSTEM.clock);
   const log = createLog('test', 'error').child({}, { level: 'silent' });
   const landing = new Landing({
     ...SYSTEM,
     reader: { erased: () => Promise.resolve(new Set()) },
     warehouse,
-    telemetry: { metrics: consumerMetrics(SYSTEM.clock), log },
+    telemetry: { metrics, log },
   });
   const landAll = async (batch: readonly Entered[]): Promise<string[]> => {
     const done: string[] = [];
@@ -85,7 +87,7 @@ async function start(
     }
     return done;
   };
-  return { landing, warehouse, store, calls, asked, landAll };
+  return { landing, warehouse, metrics, store, calls, asked, landAll };
 }
 
 const bytesOf = (batch: readonly LandingEvent[]): number => batch.reduce((sum, { body }) => sum + body.length, 0);
@@ -136,6 +138,10 @@ describe('landing', () => {
     const replays = classify([delivery(1, 0, { replayOf: good }), delivery(2, 0, { body: noJson, replayOf: bad })]);
     await landAll(replays);
     assert.deepEqual(await names(), [bad]);
+    // An event with the name of no row lands.
+    const noRows = ['q/ingest/\0-1', '', 'x'.repeat(10_000)].map((replayOf, at) => delivery(5 + at, 0, { replayOf }));
+    await landAll(classify(noRows));
+    assert.equal(await store.count(), 1 + noRows.length);
     // After a crash before the acknowledgment, the consumer lands the same entries again.
     await landAll(replays);
     assert.deepEqual(await names(), [bad]);
@@ -237,7 +243,7 @@ describe('landing', () => {
   });
 
   it('writes a row for each event and a quarantine row for each other entry', async (t) => {
-    const { landing, store } = await start(t);
+    const { landing, store, metrics } = await start(t);
     const batch = classify([
       delivery(0, 1),
       delivery(1, 1, { body: Buffer.from('{') }),
@@ -263,5 +269,7 @@ describe('landing', () => {
       (await store.events()).map(({ id }) => id),
       ['order-0', 'order-5'],
     );
+    const reasons = (sample: { value: number }): boolean => sample.value === 1;
+    assert.equal((await metrics.quarantined.get()).values.filter(reasons).length, rows.length, 'each reason once');
   });
 });

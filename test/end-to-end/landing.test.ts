@@ -5,10 +5,9 @@ import { after, before, describe, it } from 'node:test';
 import { event, PATIENT } from '../support/gateway.ts';
 import { webhookEvents } from '../support/webhooks.ts';
 import { metricOf, Pipeline, readiness } from '../support/pipeline.ts';
-import { startPostgres, type PostgresServer } from '../support/postgres.ts';
 import { TestRedis } from '../support/redis.ts';
 import { eventually } from '../support/scope.ts';
-import { postgresStore, sqliteStore, type WarehouseStore } from '../support/warehouse-store.ts';
+import { sqliteStore } from '../support/warehouse-store.ts';
 
 const events = webhookEvents();
 
@@ -16,67 +15,62 @@ const ndjson = (bodies: readonly { readonly body: string }[]): string => bodies.
 
 const redis = await TestRedis.start(['--appendonly', 'no']);
 
-function describeLanding(name: string, database: number, openStore: () => Promise<WarehouseStore>): void {
-  describe(`every GitHub webhook on its way into ${name}`, () => {
-    let store: WarehouseStore;
-    let pipeline: Pipeline;
-    before(async () => {
-      store = await openStore();
-      pipeline = await Pipeline.start({ queueUri: `${redis.uri}/${database}`, warehouseUri: store.uri, replicas: 2 });
-      writeFileSync(join(pipeline.stateDir, 'events.ndjson'), ndjson(events));
-    });
-    after(() => pipeline.stop());
-
-    async function assertLanded(): Promise<void> {
-      await eventually('every event has landed', async () => (await store.count()) >= events.length, 20_000);
-      const rows = await store.events();
-      assert.deepEqual(rows.map(({ id }) => id).sort(), events.map(({ id }) => id).sort());
-      const bodies = new Map(rows.map(({ id, body }) => [id, body]));
-      for (const { id, body } of events) assert.ok(bodies.get(id) === body, id);
-      assert.deepEqual(await store.quarantine(), []);
-    }
-
-    it('lands once, byte for byte, if two senders send it at the same time', async () => {
-      const senders = [pipeline.send(['events.ndjson']), pipeline.send(['-'], ndjson(events.toReversed()))];
-      assert.deepEqual(
-        await Promise.all(senders.map(({ ended }) => ended)),
-        [0, 0],
-        senders.map(({ output }) => output).join('\n'),
-      );
-      const sum = (pattern: RegExp): number =>
-        senders.reduce((total, { output }) => total + Number(pattern.exec(output)?.[1]), 0);
-      // An attempt that timed out may have landed nevertheless, and then the next attempt is a duplicate.
-      const repeated = sum(/duplicate +(\d+)/) - events.length;
-      assert.ok(repeated >= 0 && repeated <= sum(/retries +(\d+)/), 'each event was accepted once and repeated once');
-      await assertLanded();
-    });
-
-    it('is found with the times of acceptance and landing', async () => {
-      const [first] = events;
-      const found = await pipeline.find(first?.id ?? '');
-      assert.equal(found.status, 200);
-      assert.equal(found.body['status'], 'landed');
-      assert.ok(
-        Date.parse(String(found.body['acceptedAt'])) <= Date.parse(String(found.body['landedAt'])),
-        found.text.slice(0, 200),
-      );
-      assert.ok(found.text.includes(first?.body ?? '-'), 'the event as it was sent');
-      assert.equal((await pipeline.find('never sent')).status, 404);
-    });
-
-    it('is counted as landed once', async () => {
-      const sum = async (metric: string): Promise<number> => {
-        const values = await Promise.all(pipeline.replicas.map((replica) => metricOf(replica, metric)));
-        return values.reduce((total, value) => total + value);
-      };
-      assert.equal(await sum('ingest_landed_total'), events.length);
-      assert.equal(await sum('ingest_landing_delay_seconds_count'), events.length);
-      await eventually('the lag is seen to be 0', async () => (await sum('ingest_queue_lag_events')) === 0);
-    });
+describe('every GitHub webhook on its way into SQLite', () => {
+  const store = sqliteStore();
+  let pipeline: Pipeline;
+  before(async () => {
+    pipeline = await Pipeline.start({ queueUri: redis.uri, warehouseUri: store.uri, replicas: 2 });
+    writeFileSync(join(pipeline.stateDir, 'events.ndjson'), ndjson(events));
   });
-}
+  after(() => pipeline.stop());
 
-describeLanding('SQLite', 0, async () => sqliteStore());
+  async function assertLanded(): Promise<void> {
+    await eventually('every event has landed', async () => (await store.count()) >= events.length, 20_000);
+    const rows = await store.events();
+    assert.deepEqual(rows.map(({ id }) => id).sort(), events.map(({ id }) => id).sort());
+    const bodies = new Map(rows.map(({ id, body }) => [id, body]));
+    for (const { id, body } of events) assert.ok(bodies.get(id) === body, id);
+    assert.deepEqual(await store.quarantine(), []);
+  }
+
+  it('lands once, byte for byte, if two senders send it at the same time', async () => {
+    const senders = [pipeline.send(['events.ndjson']), pipeline.send(['-'], ndjson(events.toReversed()))];
+    assert.deepEqual(
+      await Promise.all(senders.map(({ ended }) => ended)),
+      [0, 0],
+      senders.map(({ output }) => output).join('\n'),
+    );
+    const sum = (pattern: RegExp): number =>
+      senders.reduce((total, { output }) => total + Number(pattern.exec(output)?.[1]), 0);
+    // An attempt that timed out may have landed nevertheless, and then the next attempt is a duplicate.
+    const repeated = sum(/duplicate +(\d+)/) - events.length;
+    assert.ok(repeated >= 0 && repeated <= sum(/retries +(\d+)/), 'each event was accepted once and repeated once');
+    await assertLanded();
+  });
+
+  it('is found with the times of acceptance and landing', async () => {
+    const [first] = events;
+    const found = await pipeline.find(first?.id ?? '');
+    assert.equal(found.status, 200);
+    assert.equal(found.body['status'], 'landed');
+    assert.ok(
+      Date.parse(String(found.body['acceptedAt'])) <= Date.parse(String(found.body['landedAt'])),
+      found.text.slice(0, 200),
+    );
+    assert.ok(found.text.includes(first?.body ?? '-'), 'the event as it was sent');
+    assert.equal((await pipeline.find('never sent')).status, 404);
+  });
+
+  it('is counted as landed once', async () => {
+    const sum = async (metric: string): Promise<number> => {
+      const values = await Promise.all(pipeline.replicas.map((replica) => metricOf(replica, metric)));
+      return values.reduce((total, value) => total + value);
+    };
+    assert.equal(await sum('ingest_landed_total'), events.length);
+    assert.equal(await sum('ingest_landing_delay_seconds_count'), events.length);
+    await eventually('the lag is seen to be 0', async () => (await sum('ingest_queue_lag_events')) === 0);
+  });
+});
 
 it('an event lands after the warehouse was away, and after the stream or its group was deleted', async () => {
   const store = sqliteStore();
@@ -109,13 +103,4 @@ it('an event lands after the warehouse was away, and after the stream or its gro
     await lands(`after-${at}`, 3 + at);
   }
   await pipeline.stop();
-});
-
-describe('with a server', { tags: ['long'] }, () => {
-  let postgres: PostgresServer;
-  before(async () => {
-    postgres = await startPostgres();
-  });
-  after(() => postgres.stop());
-  describeLanding('PostgreSQL', 1, () => postgresStore(postgres));
 });

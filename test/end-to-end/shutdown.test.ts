@@ -4,7 +4,6 @@ import { WITHIN_MS } from '../support/deadline.ts';
 import { queueAndProducer } from '../support/file-gateway.ts';
 import { event, TestGateway, type RawConnection } from '../support/gateway.ts';
 import { Load } from '../support/load.ts';
-import { TestRedis } from '../support/redis.ts';
 import { eventually } from '../support/scope.ts';
 import { assertNoBugs } from '../support/verdicts.ts';
 import { askRaw, postText, replies, requestText } from '../support/wire.ts';
@@ -65,49 +64,6 @@ describe('SIGTERM', () => {
     await assertExits(gateway);
     assert.equal(idle.error, undefined);
   });
-
-  it('waits for a half-sent request no longer than the drain timeout', { tags: ['long'] }, async () => {
-    const env = { INGEST_ENQUEUE_TIMEOUT_MS: '500', INGEST_DRAIN_TIMEOUT_MS: '1000' };
-    const gateway = await TestGateway.start(redis, pki, env);
-    await halfSent(gateway);
-    const start = performance.now();
-    gateway.signal('SIGTERM');
-    await assertExits(gateway, 1);
-    assert.ok(performance.now() - start > 500);
-    assert.match(gateway.output, /1 requests were cut off/);
-  });
-
-  it('ends in time while the queue is frozen, and answers 503', { tags: ['long'] }, async () => {
-    const own = await TestRedis.start();
-    const env = { INGEST_ENQUEUE_TIMEOUT_MS: '500', INGEST_DRAIN_TIMEOUT_MS: '120000' };
-    const gateway = await TestGateway.start(own, pki, env);
-    const connection = await gateway.socket(producer);
-    assert.equal((await askRaw(connection, postText(event('before')))).status, 202);
-    await own.signal('SIGSTOP');
-    connection.write(postText(event('frozen')));
-    const start = performance.now();
-    gateway.signal('SIGTERM');
-    assert.equal((await replies(connection, 2))[1]?.status, 503);
-    await assertExits(gateway);
-    assert.ok(performance.now() - start < WITHIN_MS);
-  });
-
-  it(
-    'makes a gateway accept connections for INGEST_DRAIN_DELAY_MS while it is draining',
-    { tags: ['long'] },
-    async () => {
-      const delayMs = 4_000;
-      const env = { INGEST_DRAIN_TIMEOUT_MS: '60000', INGEST_DRAIN_DELAY_MS: String(delayMs) };
-      const gateway = await TestGateway.start(redis, pki, env);
-      const startMs = performance.now();
-      gateway.signal('SIGTERM');
-      const ready = async (): Promise<number> => (await gateway.client().ask({ path: '/health/ready' })).status;
-      await eventually('it is draining', async () => (await ready()) === 503);
-      assert.equal((await gateway.client(producer).post(event('while-draining'))).status, 202);
-      await assertExits(gateway);
-      assert.ok(performance.now() - startMs >= delayMs);
-    },
-  );
 });
 
 it('a second signal ends the process immediately with the code of that signal', async () => {

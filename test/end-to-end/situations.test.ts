@@ -139,8 +139,6 @@ interface Situation {
   readonly alerts: readonly string[];
   /** The alerts after 80 minutes, if they are others. */
   readonly laterAlerts?: readonly string[];
-  /** True if others show the same. */
-  readonly long?: true;
 }
 
 /** Stops a process for 0.7 s, and reads the page after that. */
@@ -234,14 +232,6 @@ const SITUATIONS: Readonly<Record<string, Situation>> = {
     status: [0, /heartbeat/],
     alerts: ['IngestLatencyHigh', 'IngestProcessStalls'],
   },
-  'the consumer stands still for moments': {
-    during: ({ consumer }) => pauses(consumer),
-    page: ['consumer', /^STANDS STILL warn This process stood still for 0\.[67] s: /],
-    ready: ['consumer', 200, /"ready"/],
-    status: [0, /heartbeat/],
-    alerts: ['IngestProcessStalls'],
-    long: true,
-  },
   'the only consumer stands still': {
     begin: async ({ consumer }) => consumer.signal('SIGSTOP'),
     end: async ({ consumer }) => consumer.signal('SIGCONT'),
@@ -266,15 +256,6 @@ const SITUATIONS: Readonly<Record<string, Situation>> = {
     status: [4, /unavailable/],
     alerts: ['IngestQueueUnavailable'],
   },
-  'Redis is full': {
-    begin: ({ redis }) => server(redis).command('CONFIG', 'SET', 'maxmemory', '1'),
-    end: ({ redis }) => server(redis).command('CONFIG', 'SET', 'maxmemory', '0'),
-    page: ['gateway', /^REFUSING bad .*maxmemory.*503/],
-    ready: ['gateway', 503, /maxmemory/],
-    status: [4, /maxmemory/],
-    alerts: ['IngestQueueMemoryFull', 'IngestQueueUnavailable'],
-    long: true,
-  },
   'everything works again': {
     page: ['gateway', LIVE],
     ready: ['gateway', 200, /"ready"/],
@@ -294,9 +275,7 @@ const firing = (time: string, alerts: readonly string[]) => ({
 describe('what is said while', () => {
   let world: World | undefined;
   for (const [name, situation] of Object.entries(SITUATIONS))
-    it(name, situation.long ? { tags: ['long'] } : {}, async () =>
-      assertSaid((world ??= await World.start([await TestRedis.start()])), name, situation),
-    );
+    it(name, async () => assertSaid((world ??= await World.start([await TestRedis.start()])), name, situation));
 
   it('the gateway drains', async () => {
     assert.ok(world);

@@ -1,11 +1,10 @@
 // How programs start, refuse to start, and check themselves.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, symlinkSync } from 'node:fs';
 import { once } from 'node:events';
 import { createServer, type AddressInfo } from 'node:net';
 import { join } from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
 import { describe, it } from 'node:test';
 import { readGatewayConfig } from '../../lib/gateway/config.ts';
 import { queueAndProducer } from '../support/file-gateway.ts';
@@ -74,20 +73,6 @@ describe('a gateway', () => {
     assert.match(child.lines.at(-1) ?? '', /"msg":"stopped"/);
   });
 
-  it('logs text on a terminal', { tags: ['long'] }, async () => {
-    const env = { INGEST_QUEUE_URI: redis.uri, INGEST_GATEWAY_ADDR: '127.0.0.1:0', NO_COLOR: '1', ...pki.environment };
-    const terminal = new TestProcess('script', ['-qefc', `exec ${GATEWAY}`, '/dev/null'], env);
-    assert.match(await terminal.line(/listening on/), /INFO {2}ingest-gateway listening on/);
-  });
-
-  it('with INGEST_QUEUE_DURABILITY=require refuses a queue that may lose events', { tags: ['long'] }, async () => {
-    const forgetful = await TestRedis.start(['--appendonly', 'no', '--maxmemory-policy', 'allkeys-lru']);
-    const env = { INGEST_QUEUE_URI: forgetful.uri, INGEST_QUEUE_DURABILITY: 'require' };
-    await assertEnds(started('ingest-gateway', env), 4, /noeviction.*appendonly/);
-    const warned = await TestGateway.start(forgetful, pki);
-    assert.match(warned.output, /"level":"warn".*noeviction/);
-  });
-
   it('checks a required durability again after a reconnect', async () => {
     const [safe, unsafe] = await Promise.all([TestRedis.start(), TestRedis.start(['--appendonly', 'no'])]);
     const link = await openLink({ port: safe.port, host: '127.0.0.1' });
@@ -138,16 +123,6 @@ describe('without the openssl program in PATH', () => {
 });
 
 describe('a daemon that waits for its queue', () => {
-  for (const name of ['ingest-gateway', 'ingest-consumer'] as const)
-    it(`${name} survives SIGHUP and stops cleanly on SIGTERM`, { tags: ['long'] }, async () => {
-      const { uri, asked } = await silentServer();
-      const program = started(name, { INGEST_QUEUE_URI: uri, ...warehouse() });
-      await asked;
-      program.signal('SIGHUP');
-      program.signal('SIGTERM');
-      assert.equal(await program.ended, 0, program.output);
-    });
-
   it('does not report success for an interrupted check', async () => {
     const { uri, asked } = await silentServer();
     const program = started('ingest-consumer', { INGEST_QUEUE_URI: uri, ...warehouse() }, ['--check=connect']);
@@ -318,39 +293,4 @@ describe('--check', () => {
     const good = { INGEST_QUEUE_URI: redis.uri, INGEST_ADMIN_ADDR: '127.0.0.1:8', INGEST_PROXY_FROM: '10.0.0.0/8' };
     assert.deepEqual(readGatewayConfig({ ...good, ...pki.environment }).report.warnings, []);
   });
-
-  it('of a consumer warns of a folder without schemas', { tags: ['long'] }, async () => {
-    const warnings = await warningsOf('ingest-consumer', { ...warehouse(), INGEST_SCHEMAS_DIR: temporaryFolder() });
-    assert.match(warnings.join('\n'), /^[^\n]*warning: INGEST_SCHEMAS_DIR=.*$/);
-  });
-
-  it(
-    'of a SQLite file passes if it can be created or migrated, and does not change it',
-    { tags: ['long'] },
-    async () => {
-      const folder = temporaryFolder();
-      writeFileSync(join(folder, 'file'), '');
-      const other = temporaryFolder();
-      const database = new DatabaseSync(`${other}/newer file.db`);
-      database.exec('PRAGMA user_version = 99');
-      database.close();
-      const cases: readonly (readonly [string, number, RegExp])[] = [
-        [`${folder}/yet.db`, 0, /there is no such file/],
-        [`${folder}/file`, 0, /no tables yet/],
-        [`${folder}/missing/yet.db`, 5, /ENOENT/],
-        [`${folder}/file/yet.db`, 5, /ENOTDIR/],
-        [folder, 5, /is a directory/],
-        [`${other}/newer%20file.db`, 5, /=sqlite:[^ ]*newer%20file.db: the schema has version 99/],
-      ];
-      await Promise.all(
-        cases.map(([path, ...wanted]) =>
-          assertEnds(
-            started('ingest-consumer', { INGEST_WAREHOUSE_URI: `sqlite:${path}` }, ['--check=connect']),
-            ...wanted,
-          ),
-        ),
-      );
-      assert.deepEqual(readdirSync(folder), ['file']);
-    },
-  );
 });

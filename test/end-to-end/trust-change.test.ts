@@ -1,17 +1,15 @@
 // test/identity has the verdicts on changed files; these cases hold connections while the files change.
 import assert from 'node:assert/strict';
 import { X509Certificate } from 'node:crypto';
-import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
-import { connect, type Socket } from 'node:net';
 import { describe, it } from 'node:test';
 import { CertificateAuthority, LOCALHOST } from '../support/certificate-authority.ts';
 import { event, TestGateway } from '../support/gateway.ts';
 import { Load } from '../support/load.ts';
 import { AUDIENCE_URI, Pki, type ClientCertificate } from '../support/pki.ts';
 import { TestRedis } from '../support/redis.ts';
-import { atEnd, eventually } from '../support/scope.ts';
-import { addsNothing, assertAlive } from '../support/verdicts.ts';
+import { eventually } from '../support/scope.ts';
+import { assertAlive } from '../support/verdicts.ts';
 import { askRaw, postText } from '../support/wire.ts';
 
 const redis = await TestRedis.start();
@@ -75,26 +73,4 @@ describe('under load', () => {
     assert.equal((await askRaw(staysIdle, postText(event('stays-idle')))).status, 202);
     await assertAlive(gateway);
   });
-});
-
-it('a client of a removed authority is refused although its handshake started before', { tags: ['long'] }, async () => {
-  const pki = await Pki.create();
-  const second = new CertificateAuthority('second authority');
-  pki.write('ca.pem', pki.authority.certificate + second.certificate);
-  const gateway = await TestGateway.start(redis, pki, { INGEST_GATEWAY_ADDR: '0.0.0.0:0' });
-  const open = async (host: string, localPort?: number): Promise<Socket> => {
-    const local = { localAddress: '127.0.0.3', ...(localPort && { localPort }) };
-    const socket = connect({ host, port: gateway.port, ...local });
-    atEnd(() => void socket.destroy());
-    await once(socket, 'connect');
-    return socket;
-  };
-  const begun = await open('127.0.0.1');
-  await change(gateway, () => pki.write('ca.pem', pki.authority.certificate));
-  await open('127.0.0.2', begun.localPort);
-  const leaves = await gateway.socket(await newcomerOf(second), { socket: begun, servername: 'localhost' });
-  const refused = await addsNothing(redis, () => askRaw(leaves, postText(event('begun-before'))));
-  assert.equal(refused.status, 401);
-  await leaves.untilClosed();
-  await assertAlive(gateway);
 });

@@ -131,24 +131,6 @@ describe('a gateway with two queues', async () => {
 
   it('exits with 2 if the hosts are swapped', () => refused('ingest-gateway', swapped, /the hosts are swapped/));
 
-  it(
-    'exits with 2 if a host is another queue or new, and so do consumer and ingest-admin',
-    { tags: ['long'] },
-    async () => {
-      const fresh = await TestRedis.start();
-      await Promise.all([
-        refused(
-          'ingest-gateway',
-          uriOf(servers[1].port, fresh.port),
-          /the server for ingest-a holds the queue ingest-b/,
-        ),
-        refused('ingest-consumer', swapped, /the hosts are swapped/),
-        refused('ingest-admin', swapped, /the hosts are swapped/, ['status']),
-      ]);
-      assert.deepEqual(await fresh.command('KEYS', '*'), [], 'nothing was left on the new server');
-    },
-  );
-
   it('is not ready while both queues are down', async () => {
     await Promise.all(servers.map((server) => server.signal('SIGKILL')));
     await eventually('it knows', async () => (await client.ask({ path: '/health/ready' })).status === 503);

@@ -265,6 +265,19 @@ describe('an X-Request-Id', () => {
   });
 });
 
+it('Expect: 100-continue gets 100 or the refusal, after the producer check', async () => {
+  const body = fresh();
+  const expecting = (bytes: number): string => postText('', ['Expect: 100-continue', `Content-Length: ${bytes}`]);
+  const good = await gateway.socket(producer);
+  assert.equal((await askRaw(good, expecting(body.length))).status, 100);
+  assert.equal((await askRaw(good, body)).status, 202);
+  for (const [certificate, bytes, status] of [
+    [undefined, body.length, 401],
+    [producer, 100_001, 413],
+  ] as const)
+    assert.equal((await askRaw(await gateway.socket(certificate), expecting(bytes))).status, status);
+});
+
 describe('requests of both kinds on one connection', () => {
   it('in one write are answered in order', async () => {
     const connection = await gateway.socket(producer);

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { before, beforeEach, describe, it } from 'node:test';
 import { gzipSync } from 'node:zlib';
 import { RequestSpans } from '../../lib/gateway/request-spans.ts';
+import { ERROR_CODES } from '../../lib/ingest/errors.ts';
 import type { WarehouseLookup } from '../../lib/ingest/warehouse.ts';
 import type { Tracing } from '../../lib/telemetry/tracing.ts';
 import { event, TestClient, type Reply } from '../support/client.ts';
@@ -212,8 +213,14 @@ describe("a gateway's answers", () => {
         requests('other', 'none', 404),
         'ingest_http_request_duration_seconds_count{route="/events"}',
         'ingest_duplicates_differing_total',
+        'ingest_accepted_total',
+        'ingest_duplicates_total',
+        'ingest_errors_total{code="METHOD_NOT_ALLOWED"}',
+        'ingest_errors_total{code="ROUTE_NOT_FOUND"}',
       );
-      assert.deepEqual(grown, [3, 1, 1, 1, 2, 4, 1]);
+      assert.deepEqual(grown, [3, 1, 1, 1, 2, 4, 1, 2, 1, 1, 3]);
+      const shown = Object.keys(await samples()).filter((name) => name.startsWith('ingest_errors_total{'));
+      assert.deepEqual(shown.toSorted(), ERROR_CODES.map((code) => `ingest_errors_total{code="${code}"}`).toSorted());
     });
 
     it('beside what the gateway holds now', async () => {

@@ -136,6 +136,7 @@ for (const reader of ['own', 'node'])
         assert.equal((await admitted).status, 202, ending);
         await inFlight(0);
       }
+      assert.equal(/^ingest_aborted_total (.*)$/m.exec((await one.ask({ path: '/metrics' })).body)?.[1], '2');
     });
   });
 

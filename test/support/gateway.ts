@@ -14,10 +14,6 @@ export const GATEWAY = new URL('../../bin/ingest-gateway', import.meta.url).path
 /** The default of `TestGateway.start`. On a busy machine a shorter timeout would lead to 503 answers. */
 export const PATIENT = { INGEST_ENQUEUE_TIMEOUT_MS: '5000' } as const;
 
-/** The reader that end-to-end/node-reader.long.ts selects before it imports other test files. */
-const READER =
-  process.env['TEST_HTTP_READER'] === undefined ? {} : { INGEST_HTTP_READER: process.env['TEST_HTTP_READER'] };
-
 /** Returns the environment of a child process, without the INGEST_ variables of this process. */
 export function environment(extra: Readonly<Record<string, string>>): NodeJS.ProcessEnv {
   const env: NodeJS.ProcessEnv = {};
@@ -100,7 +96,6 @@ export class TestGateway extends TestProcess {
       INGEST_STATE_DIR: temporaryFolder('ingest-state-'),
       ...pki.environment,
       ...PATIENT,
-      ...READER,
       ...env,
     });
     const line = await gateway.line(/listening on https:\/\//);
