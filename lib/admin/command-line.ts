@@ -175,7 +175,6 @@ const COMMANDS: Readonly<Record<string, Command>> = {
   'quarantine drop': { uses: WAREHOUSE, read: (given) => running(dropRows, selectionOf(given)) },
 };
 
-/** Returns `undefined` if `given` is. */
 const running = <T>(
   command: (session: Session, given: T) => Promise<boolean>,
   given: T | undefined,

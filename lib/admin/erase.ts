@@ -22,13 +22,11 @@ import { counted, countText, timeText } from './terminal.ts';
 /** Time limit for a consumer that holds an entry. Another consumer needs less time to claim the entry. */
 const HELD_MS = 30_000;
 const POLL_MS = 100;
-/** Maximum number of ids in one row of the audit table. */
 const RECORDED_IDS = 1_000;
 
 /** Numbers of entries, rows and events. `held`: entries that a consumer still holds. */
 type Erased = Record<'queue' | 'warehouse' | 'quarantine' | 'held' | 'already', number> & { unknown: string[] };
 
-/** Erases events by their ids, or those of a file. */
 export async function eraseEvents(session: Session, given: readonly string[] | string): Promise<boolean> {
   const ids = typeof given === 'string' ? await idsOf(given, session.stopped) : given;
   if (session.stopped.aborted) return false;

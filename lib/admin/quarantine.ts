@@ -12,7 +12,6 @@ export interface Selection extends QuarantineFilter {
 
 /** Maximum number of rows in a list, which is kept in memory. */
 export const LIST_MAX = 10_000;
-/** Number of rows per statement. */
 const PAGE = 500;
 
 export async function listRows(session: Session, { limit, ...filter }: QuarantineFilter & { readonly limit: number }) {
@@ -67,7 +66,6 @@ export function noRows(session: Session, result: unknown): false {
   return false;
 }
 
-/** Formats a selection as command-line arguments. */
 export function selectionText({ entries, reason, sinceMs }: Selection): string {
   if (entries !== undefined) return entries.join(' ');
   const since = sinceMs === undefined ? '' : ` --since ${timeText(sinceMs)}`;

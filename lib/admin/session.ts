@@ -25,11 +25,9 @@ export interface Session extends ClockAndRandom {
   readonly queue: QueueAdmin;
   readonly warehouse: WarehouseAdmin;
   readonly json: boolean;
-  /** Writes to standard output. */
   readonly print: (text: string) => void;
   /** Resolves once all output is written; with false if it cannot be, for example because its reader is gone. */
   readonly printed: () => Promise<boolean>;
-  /** Writes a line to standard error. */
   readonly tell: (text: string) => void;
   /** Reads a schema and returns its check. Rejects if the file is unusable. */
   readonly readSchema: (path: string) => Promise<Check>;
@@ -66,7 +64,6 @@ export async function eraseTraces({ warehouse, tell }: Session): Promise<void> {
 /** The rest of a long selection, which the line on standard error leaves out. */
 const CUT = /(?<=^.{400}).+/su;
 
-/** Number of changed rows, entries or events. */
 export interface Tally {
   changed: number;
 }

@@ -29,7 +29,6 @@ export function durationText(ms: number): string {
 
 export const countText = (count: number): string => count.toLocaleString('en-US');
 
-/** Returns a phrase such as `1 row` or `2 rows`. */
 export const counted = (count: number, one: string, many = `${one}s`): string =>
   `${countText(count)} ${count === 1 ? one : many}`;
 

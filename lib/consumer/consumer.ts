@@ -106,7 +106,6 @@ export class Consumer {
     return this.#phase === 'full';
   }
 
-  /** True once the tables are ready. Probes of the warehouse fail before that. */
   get prepared(): boolean {
     return this.#phase !== 'preparing';
   }

@@ -32,7 +32,6 @@ export class EntryReading {
   #claimCursor = '-';
   /** Names of the entries that were delivered and are not acknowledged. */
   readonly inHand = new Set<string>();
-  /** Reads that wait for a reply. */
   outstanding = 0;
   /** When a read found that no event has been erased lately. */
   nothingErasedMs = Number.NEGATIVE_INFINITY;

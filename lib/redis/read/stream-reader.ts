@@ -218,7 +218,6 @@ export class StreamReader implements QueueReader {
     for (const connection of this.#connections) connection.close();
   }
 
-  /** Resolves with false if all places are taken. */
   async #renew(replicasMax: number): Promise<boolean> {
     const args = [REPLICA_LEASE_MS, replicasMax, GROUP, MEMBER_IDLE_MAX_MS].map(String);
     const { connection } = this.#control;

@@ -66,7 +66,6 @@ export class RedisConnection {
   #state: State = 'new';
   #client: Client | undefined;
   #user: ClientUser | undefined;
-  /** Limits the time for connecting and inspecting, or ends a pause. */
   #timer: Timer | undefined;
   #watch: Timer | undefined;
   #openedMs = Number.NEGATIVE_INFINITY;
@@ -253,7 +252,6 @@ export class RedisConnection {
     leave();
   }
 
-  /** Returns a function that leaves the client. */
   #detach(): () => void {
     const [client, user] = [this.#client, this.#user];
     this.#client = undefined;

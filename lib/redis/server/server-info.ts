@@ -2,7 +2,6 @@
 import { hasCode, RedisError, refusedAs } from '../wire/errors.ts';
 import { fieldsOf, type RedisValue, type Server } from '../wire/values.ts';
 
-/** The fields of INFO. */
 export type ServerInfo = ReadonlyMap<string, string>;
 
 /** Returns no fields if the server refuses the command, as managed servers do. */
@@ -15,13 +14,11 @@ export async function serverInfo(server: Server): Promise<ServerInfo> {
 /** Returns the name of the server's history of writes, if reported. It changes with each start and promotion. */
 export const historyIn = (info: ServerInfo): string | undefined => info.get('master_replid');
 
-/** Returns, for example, `Redis 7.0.15`. */
 export function serverName(info: ServerInfo): string {
   const valkey = info.get('valkey_version');
   return valkey === undefined ? `Redis ${info.get('redis_version') ?? 'of an unknown version'}` : `Valkey ${valkey}`;
 }
 
-/** Returns the server's clock in Unix milliseconds. */
 export async function clockOf(server: Server): Promise<number> {
   const [seconds, microseconds] = (await server.send(['TIME'])) as readonly string[];
   return Number(seconds) * 1_000 + Math.floor(Number(microseconds) / 1_000);

@@ -6,7 +6,6 @@ export type Argument = string | Buffer;
 /** A client reads a command when it writes it: first `length`, then the arguments. */
 export type Command = ArrayLike<Argument>;
 
-/** A reply whose strings are decoded. */
 export type RedisValue = string | number | null | readonly RedisValue[];
 
 /** A reply whose strings are bytes; only status lines are text. */
