@@ -278,6 +278,19 @@ it('Expect: 100-continue gets 100 or the refusal, after the producer check', asy
     assert.equal((await askRaw(await gateway.socket(certificate), expecting(bytes))).status, status);
 });
 
+it('a broken body after an Upgrade ends with the client, before the request times out', async () => {
+  const connection = await gateway.socket(producer);
+  const fields = [
+    'Content-Type: application/json',
+    'Transfer-Encoding: chunked',
+    'Connection: Upgrade',
+    'Upgrade: h2c',
+  ];
+  connection.socket.end(requestText('POST /events', fields, 'zz\r\n'));
+  await connection.untilClosed(8_000);
+  assert.doesNotMatch(connection.received, / 202 /);
+});
+
 describe('requests of both kinds on one connection', () => {
   it('in one write are answered in order', async () => {
     const connection = await gateway.socket(producer);
