@@ -7,124 +7,12 @@ import { describe, it } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { DEPLOY, ran, tool } from '../deploy/deploy-files.ts';
 import { LOCALHOST } from '../support/certificate-authority.ts';
-import { freePort } from '../support/free-port.ts';
-import { TestGateway, type TestProcess } from '../support/gateway.ts';
-import { Load } from '../support/load.ts';
-import { Pki } from '../support/pki.ts';
-import { Program } from '../support/program.ts';
+import type { TestProcess } from '../support/gateway.ts';
+import { startPrivatePostgres } from '../support/postgres.ts';
 import { TestRedis } from '../support/redis.ts';
 import { eventually, temporaryFolder } from '../support/scope.ts';
 import { Scrape } from '../support/scrape.ts';
-
-interface Problem {
-  readonly word: string;
-  readonly level: string;
-  readonly text: string;
-  readonly isConsequence: boolean;
-}
-interface Page {
-  readonly now: { program: string; ready: unknown };
-  readonly problems: () => readonly Problem[];
-  readonly well: () => string;
-  readonly parse: (text: string) => unknown;
-  readonly record: (ms: number, figures: unknown) => void;
-  readonly figuresOf: (families: unknown, ms: number) => unknown;
-}
-const modules = ['status-figures.js', 'status-rules.js'].map(
-  (name) => new URL(`../../lib/telemetry/${name}`, import.meta.url).href,
-);
-const [figures, rules] = await Promise.all(modules.map((url) => import(url) as Promise<object>));
-const page = { ...figures, ...rules } as Page;
-
-type ProgramName = 'gateway' | 'consumer';
-/** The metrics of the programs that answer. */
-type Reading = Readonly<{ atMs: number } & Partial<Record<ProgramName, string>>>;
-
-const CONNECTIONS = 40;
-const pki = await Pki.create();
-const producer = await pki.producer('one');
-
-const waitsFor = (ms: number): AbortSignal => AbortSignal.timeout(ms);
-const text = async (url: string): Promise<string> => (await fetch(url, { signal: waitsFor(1_500) })).text();
-
-class World {
-  readonly redis: readonly TestRedis[];
-  readonly gateway: TestGateway;
-  readonly consumer: Program;
-  readonly urls: Readonly<Record<ProgramName, string>>;
-  readonly env: Readonly<Record<string, string>>;
-  readonly load: Load;
-  #startMs = 0;
-
-  private constructor(parts: Pick<World, 'redis' | 'gateway' | 'consumer' | 'urls' | 'env'>) {
-    this.redis = parts.redis;
-    this.gateway = parts.gateway;
-    this.consumer = parts.consumer;
-    this.urls = parts.urls;
-    this.env = parts.env;
-    this.load = new Load(this.gateway.client(producer), 'said', CONNECTIONS, 400, true);
-  }
-
-  static async start(redis: readonly TestRedis[], extra: Readonly<Record<string, string>> = {}): Promise<World> {
-    const [first] = redis;
-    const hosts = redis.map(({ port }) => `127.0.0.1:${port}`).join();
-    const uri = redis.length > 1 ? `dispatcher://${hosts}` : (first?.uri ?? '');
-    const admin = `127.0.0.1:${await freePort()}`;
-    const warehouse = `sqlite:${join(temporaryFolder(), 'warehouse.db')}`;
-    const env = { INGEST_QUEUE_URI: uri, INGEST_WAREHOUSE_URI: warehouse };
-    const consumer = new Program('ingest-consumer', { env: { ...env, INGEST_CONSUMER_ADDR: '127.0.0.1:0' } });
-    const gateway = await TestGateway.start({ uri }, pki, {
-      ...{ INGEST_ADMIN_ADDR: admin, INGEST_ENQUEUE_TIMEOUT_MS: redis.length > 1 ? '' : '800' },
-      ...{ INGEST_DRAIN_DELAY_MS: '30000', INGEST_DRAIN_TIMEOUT_MS: '60000', ...extra },
-    });
-    const urls = { gateway: `http://${admin}`, consumer: await consumer.listening() };
-    const world = new World({ redis, gateway, consumer, urls, env });
-    await world.load.more(CONNECTIONS);
-    return world;
-  }
-
-  async read(): Promise<Reading> {
-    const answers = await Promise.all(
-      (['gateway', 'consumer'] as const).map(async (name) => [
-        name,
-        await text(`${this.urls[name]}/metrics`).catch(() => undefined),
-      ]),
-    );
-    return { atMs: performance.now(), ...(Object.fromEntries(answers) as Partial<Record<ProgramName, string>>) };
-  }
-
-  async ready(program: ProgramName): Promise<{ readonly status: number; readonly body: string }> {
-    const response = await fetch(`${this.urls[program]}/health/ready`, { signal: waitsFor(1_500) });
-    return { status: response.status, body: await response.text() };
-  }
-
-  /** Another history of the page: an hour later. */
-  forget(): void {
-    this.#startMs = historyMs += 3_600_000;
-  }
-
-  /** Polls as the page does. Returns its first sentence, with its word and level. */
-  async said(program: ProgramName): Promise<string> {
-    const [metrics, ready] = await Promise.all([
-      text(`${this.urls[program]}/metrics`),
-      text(`${this.urls[program]}/health/ready`),
-    ]);
-    page.now.program = program;
-    page.now.ready = JSON.parse(ready);
-    const ms = this.#startMs + performance.now();
-    page.record(ms, page.figuresOf(page.parse(metrics), ms));
-    const [first] = page.problems().filter(({ isConsequence }) => !isConsequence);
-    const shown = first === undefined ? `LIVE good ${page.well()}` : `${first.word} ${first.level} ${first.text}`;
-    return shown.replaceAll('\u00a0', ' ');
-  }
-
-  async status(): Promise<{ readonly exit: number | NodeJS.Signals; readonly output: string }> {
-    const program = new Program('ingest-admin', { args: ['status'], env: this.env });
-    const exit = await program.ended;
-    return { exit, output: program.output };
-  }
-}
-let historyMs = 0;
+import { pki, World, type ProgramName, type Reading } from '../support/world.ts';
 
 interface Situation {
   readonly begin?: (world: World) => Promise<unknown>;
@@ -139,6 +27,8 @@ interface Situation {
   readonly alerts: readonly string[];
   /** The alerts after 80 minutes, if they are others. */
   readonly laterAlerts?: readonly string[];
+  /** True if others show the same. */
+  readonly long?: true;
 }
 
 /** Stops a process for 0.7 s, and reads the page after that. */
@@ -191,7 +81,7 @@ async function assertSaid(world: World, name: string, situation: Situation): Pro
     let said = '';
     const isSaid = async (): Promise<boolean> => {
       await during?.(world);
-      said = await world.said(program);
+      said = await world.said(program, sentence.source.includes('STANDS STILL'));
       return sentence.test(said);
     };
     await eventually(name, isSaid).catch(() => assert.match(said, sentence));
@@ -255,6 +145,33 @@ const SITUATIONS: Readonly<Record<string, Situation>> = {
     ready: ['gateway', 503, /ECONNREFUSED/],
     status: [4, /unavailable/],
     alerts: ['IngestQueueUnavailable'],
+    long: true,
+  },
+  'Redis is full': {
+    begin: ({ redis }) => server(redis).command('CONFIG', 'SET', 'maxmemory', '1'),
+    end: ({ redis }) => server(redis).command('CONFIG', 'SET', 'maxmemory', '0'),
+    page: ['gateway', /^REFUSING bad .*maxmemory.*503/],
+    ready: ['gateway', 503, /maxmemory/],
+    status: [4, /maxmemory/],
+    alerts: ['IngestQueueMemoryFull', 'IngestQueueUnavailable'],
+    long: true,
+  },
+  'Redis has restarted after a rewrite of its file': {
+    begin: async ({ redis }) => {
+      await server(redis).command('BGREWRITEAOF');
+      await eventually('the file is rewritten', async () =>
+        /rewrite_in_progress:0\r\naof_rewrite_scheduled:0/.test(
+          String(await server(redis).command('INFO', 'persistence')),
+        ),
+      );
+      await server(redis).signal('SIGTERM');
+      await server(redis).start();
+    },
+    page: ['gateway', LIVE],
+    ready: ['gateway', 200, /"ready"/],
+    status: [0, /heartbeat/],
+    alerts: [],
+    long: true,
   },
   'everything works again': {
     page: ['gateway', LIVE],
@@ -275,7 +192,70 @@ const firing = (time: string, alerts: readonly string[]) => ({
 describe('what is said while', () => {
   let world: World | undefined;
   for (const [name, situation] of Object.entries(SITUATIONS))
-    it(name, async () => assertSaid((world ??= await World.start([await TestRedis.start()])), name, situation));
+    it(name, situation.long ? { tags: ['long'] } : {}, async () =>
+      assertSaid((world ??= await World.start([await TestRedis.start()])), name, situation),
+    );
+
+  it('a replica is connected and frozen', { tags: ['long'] }, async () => {
+    const master = await TestRedis.start();
+    const replica = await TestRedis.start(['--replicaof', '127.0.0.1', String(master.port)]);
+    const linked = async (): Promise<boolean> =>
+      String(await replica.command('INFO', 'replication')).includes('master_link_status:up');
+    await eventually('the replica is linked', linked);
+    const one = await World.start([master], { INGEST_QUEUE_REPLICAS: '1' });
+    await assertSaid(one, 'a replica is connected and frozen', {
+      begin: () => replica.signal('SIGSTOP'),
+      end: () => replica.signal('SIGCONT'),
+      page: ['gateway', /^REFUSING bad (?!.*lost).*503/],
+      ready: ['gateway', 503, /unavailable/],
+      status: [6, /1 of 1 replica do not acknowledge, and 1 must: gateways refuse events/],
+      alerts: ['IngestQueueUnavailable'],
+    });
+  });
+
+  it('a clock is wrong', { tags: ['long'] }, async () => {
+    const ahead = await TestRedis.startWithClock();
+    await assertSaid(await World.start([ahead]), 'a clock is wrong', {
+      begin: async () => ahead.setClock(2),
+      page: [
+        'gateway',
+        /^CLOCK WRONG warn The clocks of this process and of the queue differ by 2 h\. One of them is wrong\.$/,
+      ],
+      ready: ['gateway', 200, /"ready"/],
+      status: [0, /heartbeat/],
+      alerts: ['IngestClockSkewed'],
+    });
+  });
+
+  it('PostgreSQL is frozen, and read-only', { tags: ['long'] }, async (t) => {
+    const postgres = await startPrivatePostgres({ durable: false });
+    const signal = (name: NodeJS.Signals): void => postgres.processes().forEach((pid) => process.kill(pid, name));
+    t.after(() => postgres.stop());
+    const uri = await postgres.freshDatabase();
+    const one = await World.start([await TestRedis.start()], {}, uri);
+    const readOnly = async (value: string): Promise<void> => {
+      await postgres.query(uri, `ALTER SYSTEM SET default_transaction_read_only = ${value}`);
+      await postgres.query(uri, 'SELECT pg_reload_conf()');
+    };
+    const unready = {
+      ready: ['consumer', 503, /the warehouse is unavailable/],
+      alerts: ['IngestConsumerNotReady', 'IngestNothingLands', 'IngestWarehouseUnavailable'],
+    } as const;
+    await assertSaid(one, 'PostgreSQL is read-only', {
+      ...unready,
+      begin: () => readOnly('on'),
+      end: () => readOnly('off'),
+      page: ['consumer', /^NOT LANDING warn the warehouse is unavailable: .*read-only.* events? waits?/],
+      status: [0, /heartbeat/],
+    });
+    await assertSaid(one, 'PostgreSQL is frozen', {
+      ...unready,
+      begin: async () => signal('SIGSTOP'),
+      end: async () => signal('SIGCONT'),
+      page: ['consumer', /^NOT LANDING warn the warehouse is unavailable: (it does not answer|.*timeout)\. /],
+      status: [5, /heartbeat/],
+    });
+  });
 
   it('the gateway drains', async () => {
     assert.ok(world);
