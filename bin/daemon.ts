@@ -50,7 +50,6 @@ export async function startDaemon<C extends Trusting>(daemon: Daemon<C>): Promis
   if (exitCode !== undefined) await endWritten(exitCode);
 }
 
-/** Returns an exit code if the process must exit. */
 async function started<C extends Trusting>(daemon: Daemon<C>, name: string): Promise<number | undefined> {
   const { program } = daemon;
   const complain = complainer(name);

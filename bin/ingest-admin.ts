@@ -6,13 +6,13 @@ import { ask } from '../lib/admin/terminal.ts';
 import { QueueFailed } from '../lib/ingest/queue-admin.ts';
 import { WarehouseFailed } from '../lib/ingest/warehouse-admin.ts';
 import { trustServers } from '../lib/process/operator-file.ts';
+import { createLog } from '../lib/process/log.ts';
 import { EXIT, StartFailure, versionLine } from '../lib/process/program.ts';
 import { SettingRefused } from '../lib/redis/wire/errors.ts';
 import { queueAdmin } from '../lib/redis/admin/stream-admin.ts';
 import { complainer, endNow, endWritten, onOutputFailure, print, showStep, stopSignal, written } from './terminal.ts';
 import { readSchema } from '../lib/consumer/schemas.ts';
 import { openWarehouseAdmin } from './warehouse-adapter.ts';
-import { quietLog } from './quiet-log.ts';
 import { withRunning } from './state-folder.ts';
 import { SYSTEM } from '../lib/process/clock.ts';
 
@@ -36,7 +36,7 @@ async function main(): Promise<number> {
   const { queueUri: uri, queuePartitions: partitions } = config;
   const sides = line.uses.sides.filter((side) => (side === 'queue' ? uri : config.warehouseUri) !== '');
   const queue = sides.includes('queue')
-    ? queueAdmin({ ...SYSTEM, uri, partitions, makes: line.changesQueue, log: quietLog })
+    ? queueAdmin({ ...SYSTEM, uri, partitions, makes: line.changesQueue, log: createLog(NAME, 'error') })
     : { place: '', streams: [] };
   const warehouse = openWarehouseAdmin(sides.includes('warehouse') ? config.warehouseUri : UNUSED_WAREHOUSE);
   try {

@@ -12,7 +12,7 @@ import { acceptingStreams, inspectGatewayQueue, startQueue } from '../lib/redis/
 import { STREAM } from '../lib/redis/stream/layout.ts';
 import { statusPages } from '../lib/telemetry/status-page.ts';
 import { startTracing } from '../lib/telemetry/tracing.ts';
-import type { Log } from '../lib/process/log.ts';
+import { createLog, type Log } from '../lib/process/log.ts';
 import { messageOf } from '../lib/process/message-of.ts';
 import { EXIT } from '../lib/process/program.ts';
 import { problem } from '../lib/ingest/errors.ts';
@@ -21,7 +21,6 @@ import { checkFiles, readFiles, watchFiles } from '../lib/gateway/watched-files.
 import { Producers } from '../lib/gateway/producers-file.ts';
 import { bound, startDaemon, type OnStop } from './daemon.ts';
 import { inspectWarehouse, openWarehouse } from './warehouse-adapter.ts';
-import { quietLog } from './quiet-log.ts';
 import { SYSTEM } from '../lib/process/clock.ts';
 
 const QUEUE_START_MS = 5_000;
@@ -39,7 +38,7 @@ await startDaemon({
 });
 
 async function connect(config: GatewayConfig, found: (line: string) => void): Promise<void> {
-  found(await inspectGatewayQueue(queueOptions(config, quietLog), QUEUE_START_MS));
+  found(await inspectGatewayQueue(queueOptions(config, createLog('check', 'error')), QUEUE_START_MS));
   if (config.warehouseUri !== undefined) found(await inspectWarehouse(config.warehouseUri, 'gateway'));
 }
 

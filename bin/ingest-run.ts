@@ -27,7 +27,6 @@ const REDIS_OPTIONS = [
 ];
 const complain = complainer('ingest-run');
 
-/** The parts, in the order in which they are stopped. */
 const parts: ChildProcess[] = [];
 let stopping = false;
 let exitCode = 0;
@@ -92,7 +91,6 @@ function startPart(name: string, command: string, args: readonly string[], env: 
   return child;
 }
 
-/** Shows the lines that the part logs. Resolves with the address on which it listens, and rejects if it exits first. */
 function listening(name: string, child: ChildProcess, says = LISTENING, show = showLine): Promise<string> {
   return new Promise((found, failed) => {
     child.once('exit', () => failed(new Error(`${name} did not start`)));
@@ -138,7 +136,6 @@ function showHeld(): void {
   heldLines = undefined;
 }
 
-/** The first signal stops the parts in order. A second signal kills them. */
 function onSignal(): void {
   if (stopping) endNow(130);
   void stop();
@@ -160,7 +157,6 @@ async function stop(): Promise<void> {
   await endWritten(exitCode);
 }
 
-/** Returns shell commands that send an event, look it up, and show it in queue and warehouse. */
 function trialText(address: string): string {
   const bin = relative(process.cwd(), join(root, 'bin'));
   // If the operator configured certificates, the paths of a producer's files are unknown.

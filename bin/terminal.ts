@@ -20,7 +20,6 @@ export const complainer =
     for (const line of text.split('\n')) process.stderr.write(`${name}: ${printableLines(line)}\n`);
   };
 
-/** Replaces the progress line if standard error is a terminal. An empty text removes the line. */
 export function showStep(text: string): void {
   if (!process.stderr.isTTY) return;
   stepShown = text !== '';
@@ -28,24 +27,31 @@ export function showStep(text: string): void {
 }
 
 /** Exits immediately, for example after a second signal or at a deadline. Unwritten output is lost. */
-export const endNow = (code: number): never => process.exit(code);
+export function endNow(code: number): never {
+  ending = true;
+  return process.exit(code);
+}
+let ending = false;
 
-/** Returns a signal that aborts on the first SIGINT or SIGTERM. A second one makes the program exit with `code`. */
-export const stopSignal = (code: number): AbortSignal => {
+/** False if other code in this process called process.exit, or if nothing was left to wait for. */
+export const isEnding = (): boolean => ending;
+
+/** Returns a signal that aborts on the first SIGINT, SIGTERM or one of `others`. A second one makes the program exit with `code`. */
+export const stopSignal = (code: number, ...others: readonly NodeJS.Signals[]): AbortSignal => {
   const stop = new AbortController();
-  for (const signal of ['SIGINT', 'SIGTERM'] as const)
+  for (const signal of ['SIGINT', 'SIGTERM', ...others] as const)
     process.on(signal, () => (stop.signal.aborted ? endNow(code) : stop.abort()));
   return stop.signal;
 };
 
 /** Exits when standard output and standard error have been flushed, or when a signal arrives. */
 export async function endWritten(code: number): Promise<never> {
+  ending = true;
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => endNow(code));
   await Promise.all([process.stdout, process.stderr].map(written));
   return endNow(code);
 }
 
-/** Resolves when everything has been written to the stream, or when the stream has failed. */
 export const written = (stream: NodeJS.WriteStream): Promise<void> =>
   new Promise((resolve) => void stream.write('', () => resolve()));
 

@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { setFlagsFromString } from 'node:v8';
 import { makeFolder } from '../lib/process/make-folder.ts';
 import { BUILD } from '../lib/process/program.ts';
-import { complainer, endNow, endWritten } from './terminal.ts';
+import { complainer, endNow, endWritten, isEnding, stopSignal } from './terminal.ts';
 
 const EXIT_FAILURE = 2;
 const EXIT_INTERRUPTED = 130;
@@ -49,25 +49,13 @@ if (cache !== undefined) nodeModule.enableCompileCache(cache);
 setFlagsFromString('--max-semi-space-size=8');
 setFlagsFromString('--heap-growing-percent=150');
 
-let isOurExit = false;
-function end(code: number): never {
-  isOurExit = true;
-  return endNow(code);
-}
 process.on('exit', () => {
-  if (isOurExit) return;
+  if (isEnding()) return;
   complain('a rule or a configuration ended the process, or waits forever');
   process.exitCode = EXIT_FAILURE;
 });
 
-const interrupt = new AbortController();
-for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
-  process.on(signal, () => {
-    // A second signal exits without waiting for the current file.
-    if (interrupt.signal.aborted) end(EXIT_INTERRUPTED);
-    interrupt.abort();
-  });
-}
+const interrupt = stopSignal(EXIT_INTERRUPTED, 'SIGHUP');
 
 // Each write to standard output reports its own failure. Without these listeners, the handler below would also end
 // the program if standard error were closed.
@@ -78,9 +66,9 @@ process.stderr.on('error', () => undefined);
 globalThis.console = new Console(process.stderr, process.stderr);
 Object.defineProperty(process, 'stdout', { value: process.stderr });
 process.on('uncaughtException', (error: NodeJS.ErrnoException) => {
-  if (error.code === 'EPIPE') end(EXIT_OUTPUT_CLOSED);
+  if (error.code === 'EPIPE') endNow(EXIT_OUTPUT_CLOSED);
   complain(`internal error: ${error.message}`);
-  end(EXIT_FAILURE);
+  endNow(EXIT_FAILURE);
 });
 
 /**
@@ -101,9 +89,8 @@ const code = await runToollint({
   stdin: process.stdin,
   stdout,
   stderr: process.stderr,
-  signal: interrupt.signal,
+  signal: interrupt,
   revision: () => BUILD.revision,
   enterLinter,
 });
-isOurExit = true;
 await endWritten(code);

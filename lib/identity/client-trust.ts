@@ -103,7 +103,6 @@ export class ClientTrust {
 const sentWith = ({ issuerCertificate: one }: X509Certificate): X509Certificate[] =>
   one === undefined ? [] : [one, ...sentWith(one)];
 
-/** Resolves with OpenSSL's fault of a server certificate. */
 export async function serverFault({ cert, key }: tls.SecureContextOptions): Promise<string | undefined> {
   const { ofServer } = await handshake(tls.createServer({ cert, key }), { ca: cert, allowPartialTrustChain: true });
   return ofServer === 'CERT_HAS_EXPIRED' ? undefined : ofServer;

@@ -69,7 +69,6 @@ export class TokenVerifier {
     return verdict.kind === 'unknown' ? verdict : { ...verdict, untilMs: Math.min(verdict.untilMs, uat + KEYS_AGE_MS) };
   }
 
-  /** Requests the keys at the URL. Never rejects. */
   async reload(): Promise<void> {
     await this.#remote?.reload().catch(() => undefined);
   }
@@ -177,7 +176,6 @@ function isBound({ cnf, sub }: Readonly<Record<string, unknown>>, { certificate,
   return thumbprint === hash('sha256', certificate.raw, 'base64url');
 }
 
-/** Rejects if the body is too long, or if it is not the answer to a successful request. */
 async function bodyOf({ status, body }: Response): Promise<string> {
   if (status !== 200) throw new Error(`the status of its answer is ${status}`);
   const pieces: Uint8Array[] = [];
@@ -215,7 +213,6 @@ function isUsable(key: jose.JWK): boolean {
   return true;
 }
 
-/** Reads the keys in a JWKS file. Rejects with a StartFailure. */
 export async function tokenKeys(path: string): Promise<TokenKeys> {
   try {
     const set = keysIn(textOf(await readOperatorFile(path, JSON_BYTES_MAX)));

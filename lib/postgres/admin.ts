@@ -9,16 +9,14 @@ import { messageOf } from '../process/message-of.ts';
 import { refuses } from './landing.ts';
 import { CODE, misconfigured, openSessions, transacted, unixMs } from './sessions.ts';
 
-type Query = <R extends pg.QueryResultRow>(sql: string, values: unknown[]) => Promise<pg.QueryResult<R>>;
-
 // PostgreSQL's estimate; -1 before the first ANALYZE.
 const ESTIMATE = `SELECT reltuples AS rows FROM pg_class WHERE oid = to_regclass('events')`;
 
 export function createPostgresAdmin(uri: string, system: ClockAndRandom): WarehouseAdmin {
   const pool = openSessions({ uri, connectionsMax: 2, connectTimeoutMs: 5_000, callTimeoutMs: 60_000 });
-  const ask: Query = async <R extends pg.QueryResultRow>(sql: string, values: unknown[]) => {
+  const ask = async (sql: string, values: unknown[] = []): Promise<pg.QueryResult<SqlRow>> => {
     try {
-      return await transacted(system, () => pool.query<R>(sql, values));
+      return await transacted(system, () => pool.query<SqlRow>(sql, values));
     } catch (cause) {
       throw new WarehouseFailed(messageOf(misconfigured(cause, uri)), { cause });
     }
@@ -27,7 +25,7 @@ export function createPostgresAdmin(uri: string, system: ClockAndRandom): Wareho
   return {
     place: maskedUri(uri),
     ...adminOfTables({
-      rows: async (sql, ...values) => (await ask<SqlRow>(sql, [...values])).rows,
+      rows: async (sql, ...values) => (await ask(sql, [...values])).rows,
       change: async (sql, ...values) => (await ask(sql, [...values])).rowCount ?? 0,
       code: CODE,
       estimate: ESTIMATE,
@@ -41,13 +39,7 @@ export function createPostgresAdmin(uri: string, system: ClockAndRandom): Wareho
       isIn: (column, parameter) => `${column} = ANY (ARRAY (SELECT json_array_elements_text(${parameter}::json)))`,
       digest: (column) => `encode(sha256(convert_to(${column}, 'UTF8')), 'hex')`,
     }),
-    clock: async () => {
-      const { rows } = await ask<{ ms: number }>(
-        'SELECT extract(epoch FROM clock_timestamp())::float8 * 1000 AS ms',
-        [],
-      );
-      return rows[0]?.ms;
-    },
+    clock: async () => Number((await ask(`SELECT ${unixMs('clock_timestamp()')} AS ms`)).rows[0]?.['ms']),
     eraseTraces: () =>
       Promise.resolve(
         'the old row stays in the files of PostgreSQL until VACUUM FULL events, events_quarantine, ' +

@@ -3,29 +3,16 @@ import type pg from 'pg';
 import { WarehouseMisconfigured } from '../ingest/warehouse.ts';
 import { maskedUri } from '../process/uri.ts';
 import { schemaVersion, STEPS } from './migrations.ts';
-import { assertOwnSessions, misconfigured, openSessions, wrongEncoding } from './sessions.ts';
+import { assertOwnSessions, assertUtf8, misconfigured, openSessions } from './sessions.ts';
 
 type Role = 'consumer' | 'gateway';
 
 /** Rights on existing tables. The consumer deletes a quarantine row when its replayed event lands. */
-const RIGHTS: Readonly<Record<Role, readonly (readonly [table: string, right: string])[]>> = {
-  consumer: [
-    ['events', 'SELECT'],
-    ['events', 'INSERT'],
-    ['events_quarantine', 'SELECT'],
-    ['events_quarantine', 'INSERT'],
-    ['events_quarantine', 'DELETE'],
-  ],
-  gateway: [
-    ['events', 'SELECT'],
-    ['events_quarantine', 'SELECT'],
-  ],
-};
+const READ = ['SELECT on events', 'SELECT on events_quarantine'];
+const WRITE = ['INSERT on events', 'INSERT on events_quarantine', 'DELETE on events_quarantine'];
+const RIGHTS: Readonly<Record<Role, readonly string[]>> = { consumer: [...READ, ...WRITE], gateway: READ };
 
-/**
- * Returns false if there are no tables yet. Rejects with a WarehouseMisconfigured that names the missing rights, or
- * with the connection's failure.
- */
+/** Returns false if there are no tables yet. Rejects with a WarehouseMisconfigured that names the missing rights. */
 export async function inspectPostgres(uri: string, role: Role): Promise<boolean> {
   const pool = openSessions({ uri, connectionsMax: 2, connectTimeoutMs: 3_000, callTimeoutMs: 5_000 });
   try {
@@ -33,10 +20,10 @@ export async function inspectPostgres(uri: string, role: Role): Promise<boolean>
     const { rows } = await pool.query<{ found: boolean; encoding: string }>(
       `SELECT to_regclass('events') IS NOT NULL AS found, current_setting('server_encoding') AS encoding`,
     );
-    if (rows[0]?.encoding !== 'UTF8') throw wrongEncoding(rows[0]?.encoding);
+    assertUtf8(rows[0]?.encoding);
     const lacks = await lacking(pool, role);
     if (lacks.length > 0) throw new WarehouseMisconfigured(`${maskedUri(uri)}: the role lacks ${lacks.join(', ')}`);
-    return rows[0].found;
+    return rows[0]?.found === true;
   } catch (cause) {
     throw misconfigured(cause, uri);
   } finally {
@@ -53,14 +40,13 @@ async function lacking(pool: pg.Pool, role: Role): Promise<readonly string[]> {
     if (rows[0]?.read_only === 'on') throw new Error('the warehouse is read-only');
     return rows[0]?.may === true ? [] : ['CREATE on the schema that its tables are made in'];
   }
-  const asked = RIGHTS[role].map(
-    ([table, right], at) => `has_table_privilege(to_regclass('${table}')::oid, '${right}') AS may${at}`,
-  );
+  const asked = RIGHTS[role].map((name) => {
+    const [right, table] = name.split(' on ');
+    return `has_table_privilege(to_regclass('${table}')::oid, '${right}') AS "${name}"`;
+  });
   const { rows } = await pool.query<Record<string, boolean | string | null>>(
     `SELECT current_schema() AS schema, ${asked.join(', ')}`,
   );
   if (rows[0]?.['schema'] === null) return ['USAGE on the schema of its tables'];
-  return RIGHTS[role].flatMap(([table, right], at) =>
-    rows[0]?.[`may${at}`] === false ? [`${right} on ${table}`] : [],
-  );
+  return RIGHTS[role].filter((name) => rows[0]?.[name] === false);
 }

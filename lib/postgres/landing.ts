@@ -33,7 +33,6 @@ const LAND = `
     AS batch (id, type, producer, accepted_at, body, traceparent)
   ON CONFLICT (id) DO NOTHING RETURNING id`;
 
-/** Inserts the events whose ids have no row, and returns the inserted ids. */
 async function insertEvents(
   pool: pg.Pool,
   events: readonly LandingEvent[],
@@ -162,7 +161,6 @@ export const refuses = (cause: unknown): cause is pg.DatabaseError =>
 // Classes that blame the server or another transaction, so INSERT would fail too.
 const SERVER_CLASSES = new Set(['08', '40', '53', '55', '57', '58']);
 
-/** Converts an error of a landing to one of the warehouse port, if the batch is at fault. */
 export function landingFailure(cause: unknown): unknown {
   if (refuses(cause)) return new BatchRefused(cause.code, { cause });
   return timedOut(cause) ? new BatchTooSlow('the batch took too long', { cause }) : cause;

@@ -10,7 +10,7 @@ import { unfitness, type Column } from '../ingest/warehouse.ts';
 import { tablesSql } from '../ingest/warehouse-tables.ts';
 import { pauseMs } from '../process/backoff.ts';
 import type { ClockAndRandom } from '../process/clock.ts';
-import { CODE, OlderTables, sqlstateClass, Unusable, wrongEncoding } from './sessions.ts';
+import { assertUtf8, CODE, OlderTables, sqlstateClass, Unusable } from './sessions.ts';
 
 /** Arbitrary, but must differ from other programs' advisory locks in the same database. */
 export const LOCK_KEY = 0x1a6e57;
@@ -53,8 +53,7 @@ export async function migrate(
   steps: readonly Step[] = STEPS,
 ): Promise<string | undefined> {
   const encoding = await client.query<{ server_encoding: string }>('SHOW server_encoding');
-  const encoded = encoding.rows[0]?.server_encoding;
-  if (encoded !== 'UTF8') throw wrongEncoding(encoded);
+  assertUtf8(encoding.rows[0]?.server_encoding);
   let locking = true;
   for (let attempt = 1; ; attempt += 1) {
     const found = await schemaVersion(client, steps);
@@ -102,7 +101,6 @@ async function bytewiseClause(client: pg.PoolClient): Promise<string> {
   return rows[0]?.bytewise === true ? '' : 'COLLATE "C"';
 }
 
-/** Selects the session with the oldest transaction among those that hold locks on the tables. */
 const HOLDER = `
   SELECT pid, application_name AS name, round(extract(epoch FROM clock_timestamp() - query_start))::float8 AS seconds
   FROM pg_locks JOIN pg_stat_activity USING (pid)

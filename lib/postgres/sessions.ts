@@ -86,8 +86,10 @@ export class Unusable extends Error {}
 /** The tables have an older form that no step migrates. */
 export class OlderTables extends Error {}
 
-export const wrongEncoding = (found: string | undefined): Unusable =>
-  new Unusable(`the database has the encoding ${found}, and must have UTF8 to store every event`);
+export function assertUtf8(encoding: string | undefined): void {
+  if (encoding === 'UTF8') return;
+  throw new Unusable(`the database has the encoding ${encoding}, and must have UTF8 to store every event`);
+}
 
 // Classes of SQLSTATE (PostgreSQL manual, appendix A): invalid authorization, invalid catalog name (database),
 // invalid schema name.
@@ -134,7 +136,6 @@ export async function assertOwnSessions(pool: pg.Pool): Promise<void> {
     );
 }
 
-/** Returns the first two characters of SQLSTATE (PostgreSQL manual, appendix A), if the server answered. */
 export const sqlstateClass = (cause: unknown): string | undefined =>
   cause instanceof pg.DatabaseError ? cause.code?.slice(0, 2) : undefined;
 

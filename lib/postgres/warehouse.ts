@@ -10,12 +10,12 @@ import { BatchLanding, landingFailure } from './landing.ts';
 import { migrate, type Step } from './migrations.ts';
 import {
   assertOwnSessions,
+  assertUtf8,
   inSession,
   misconfigured,
   openSessions,
   transacted,
   unixMs,
-  wrongEncoding,
 } from './sessions.ts';
 
 const CONNECT_TIMEOUT_MS = 3_000;
@@ -124,9 +124,9 @@ const probe = (pool: pg.Pool, readOnly: boolean): Promise<void> =>
       `SELECT current_setting('transaction_read_only') AS read_only, current_setting('server_encoding') AS encoding,
         (SELECT count(*) FROM events WHERE false), (SELECT count(*) FROM events_quarantine WHERE false)`,
     );
-    if (rows[0]?.encoding !== 'UTF8') throw wrongEncoding(rows[0]?.encoding);
+    assertUtf8(rows[0]?.encoding);
     if (readOnly) return;
-    if (rows[0].read_only !== 'off') throw new Error('the warehouse is read-only');
+    if (rows[0]?.read_only !== 'off') throw new Error('the warehouse is read-only');
     await client.query(KEYED);
   });
 

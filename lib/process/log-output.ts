@@ -28,7 +28,6 @@ export function logOutput(lineOf: (json: string) => string) {
     return line;
   };
 
-  /** Writes as much as the reader takes. Returns true if nothing waits. */
   function send(): boolean {
     for (let line = waiting[0]; line !== undefined; line = waiting[0]) {
       try {

@@ -17,7 +17,6 @@ export interface ReadConfig<C> {
   readonly log: LogLevel;
 }
 
-/** The type of a setting's value. A URI is undefined if it is unset or invalid. */
 type Value<S> = S extends { readonly default: infer V } ? V : string | undefined;
 
 /** One program's settings. Invalid values are replaced with defaults, so that rules between settings can be checked. */

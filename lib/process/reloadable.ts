@@ -47,10 +47,8 @@ export async function reloadable<T>(
   paths: readonly string[],
   parse: (lastGood: T | undefined) => Promise<T>,
 ): Promise<Reloadable<T>> {
-  /** The digest of the content that `parse` read last. */
   let { digest } = await contentOf(paths);
   let value = await parse(undefined);
-  /** The content at the latest check. */
   let content: Content | undefined;
   let isSettled = false;
   let retryAtMs = Number.POSITIVE_INFINITY;
@@ -128,7 +126,6 @@ async function contentOf(paths: readonly string[], known?: Content): Promise<Con
 
 const digestOf = async (file: string): Promise<string> => hash('sha256', await readOperatorFile(file));
 
-/** Returns a file, or the files of a folder in the order of their names. */
 async function filesAt(path: string) {
   const found = await statusOf(path);
   const names = found.isFolder ? await readdir(path).catch(() => undefined) : undefined;

@@ -86,5 +86,4 @@ export const ADDRESS: Kind<BindAddress> = {
 export const addressText = ({ host, port }: BindAddress): string =>
   host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`;
 
-/** True if only this machine can connect to the address. */
 export const isLoopback = ({ host }: BindAddress): boolean => /^(127\.\d+\.\d+\.\d+|::1|localhost)$/.test(host);

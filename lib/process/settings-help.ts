@@ -48,7 +48,6 @@ export interface HelpText {
   readonly exits: string;
 }
 
-/** Returns the text for --help, or for --help=all. */
 export function daemonHelp({ program, summary, exits }: HelpText, all: boolean): string {
   const name = `ingest-${program}`;
   const settings = all ? settingsHelp(program) : firstSettingsHelp(program);
@@ -65,7 +64,6 @@ Exit codes: 0 clean stop, 1 bug, 2 configuration, 3 address cannot be bound, ${e
 `;
 }
 
-/** Returns the settings of this program that are set in the environment, with secrets masked. */
 export function shownSettings(environment: Environment, program: Program): Readonly<Record<string, string>> {
   const names = settingsOf(program).flatMap(([key]) => formsOf(key));
   return Object.fromEntries(

@@ -2,7 +2,6 @@
 
 /** A URI with one or more hosts: `scheme://[user:password@]host:port,host:port/path?query#fragment`. */
 interface ListUri {
-  /** The scheme, including the colon. */
   readonly scheme: string;
   readonly hosts: readonly string[];
   /** Returns the same URI with only this host, so that the URL class can parse it. */
@@ -87,7 +86,6 @@ function postgresFault({ searchParams, hash }: URL): string | undefined {
   return undefined;
 }
 
-/** True if the URI names a PostgreSQL server on another machine, without TLS. */
 export function isUnencrypted(uri: string): boolean {
   if (!isPostgres(uri)) return false;
   const { hostname, searchParams } = new URL(uri);
@@ -100,7 +98,6 @@ export function isUnencrypted(uri: string): boolean {
 export const bindsChannel = (uri: string): boolean =>
   ['prefer', 'require'].includes(new URL(uri).searchParams.get('channel_binding') ?? '');
 
-/** Returns the parameters of a PostgreSQL URI that name files, with the paths. */
 export const postgresFiles = (uri: string): readonly (readonly [name: string, path: string])[] =>
   isPostgres(uri) ? [...new URL(uri).searchParams].filter(([name]) => /^ssl(?!mode)/.test(name)) : [];
 
@@ -109,7 +106,6 @@ export const sqlitePath = (uri: string): string | undefined =>
 
 export const sqliteUri = (path: string): string => `${SQLITE}${path.split('/').map(encodeURIComponent).join('/')}`;
 
-/** Returns the value of `key` in quotes, for messages. Passwords, tokens and malformed URIs are masked. */
 export const shown = (key: string, value: string): string => JSON.stringify(maskedValue(key, value));
 
 /** Masks passwords in all settings, because any of them may be a URL that contains one. */

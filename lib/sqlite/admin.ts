@@ -16,7 +16,6 @@ const ESTIMATE = 'SELECT (SELECT max(rowid) FROM events) - (SELECT min(rowid) FR
 
 export function createSqliteAdmin(path: string, clock: Clock): WarehouseAdmin {
   let opened: DatabaseSync | undefined;
-  /** Opens the file on the first call. Rejects with WarehouseFailed. */
   const telling = <T>(work: (database: DatabaseSync) => T): Promise<T> => {
     try {
       if (!existsSync(path)) throw new Error(NO_FILE);

@@ -8,7 +8,6 @@ import type { LandingEvent } from '../ingest/warehouse.ts';
 export interface BatchMessage {
   /** The events, each with the length of its body. */
   readonly json: string;
-  /** The concatenated bodies. */
   readonly bodies: Uint8Array<ArrayBuffer>;
 }
 
@@ -25,7 +24,6 @@ export function messageOf(batch: readonly LandingEvent[]): BatchMessage {
   return { json: JSON.stringify(rows), bodies };
 }
 
-/** The bodies are views of `bodies`. */
 export function batchOf({ json, bodies }: BatchMessage): LandingEvent[] {
   let end = 0;
   return (JSON.parse(json) as Row[]).map(([id, type, producer, acceptedAtMs, trace, bytes]) => {

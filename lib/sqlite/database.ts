@@ -55,7 +55,6 @@ interface Handle {
 
 export interface SqliteWarehouseOptions {
   readonly path: string;
-  /** Opens an existing file for lookups only. */
   readonly readOnly?: boolean;
 }
 
@@ -76,35 +75,25 @@ export class Database {
   }
 
   land(batch: readonly LandingEvent[]): readonly LandingOutcome[] {
-    return this.#using((open) =>
-      transaction(open, () => {
-        const landedAt = isoTime(this.#clock.epochMs());
-        const outcomes: LandingOutcome[] = [];
-        for (let from = 0; from < batch.length; from += ROWS_AT_ONCE) {
-          const events = batch.slice(from, from + ROWS_AT_ONCE);
-          const areNew = events.length === ROWS_AT_ONCE && landNew(open, events, landedAt);
-          for (const event of events) outcomes.push(areNew ? 'landed' : landOne(open, event, landedAt));
-        }
-        return outcomes;
-      }),
-    );
+    return this.#inTransaction((open) => {
+      const landedAt = isoTime(this.#clock.epochMs());
+      const outcomes: LandingOutcome[] = [];
+      for (let from = 0; from < batch.length; from += ROWS_AT_ONCE) {
+        const events = batch.slice(from, from + ROWS_AT_ONCE);
+        const areNew = events.length === ROWS_AT_ONCE && landNew(open, events, landedAt);
+        for (const event of events) outcomes.push(areNew ? 'landed' : landOne(open, event, landedAt));
+      }
+      return outcomes;
+    });
   }
 
   quarantine(entries: readonly QuarantinedEntry[]): void {
-    this.#using((open) =>
-      transaction(open, () => {
-        const now = isoTime(this.#clock.epochMs());
-        for (const one of entries) quarantineOne(open, one, now);
-      }),
-    );
+    const now = isoTime(this.#clock.epochMs());
+    this.#inTransaction((open) => entries.forEach((one) => quarantineOne(open, one, now)));
   }
 
   release(rows: readonly string[]): void {
-    this.#using((open) =>
-      transaction(open, () => {
-        for (const row of rows) statement(open, RELEASE).run(row);
-      }),
-    );
+    this.#inTransaction((open) => rows.forEach((row) => statement(open, RELEASE).run(row)));
   }
 
   haveLanded(events: readonly LandedBefore[]): readonly boolean[] {
@@ -123,7 +112,6 @@ export class Database {
     });
   }
 
-  /** Throws if the file is unreadable or lacks the tables. */
   probe(): void {
     const sql = 'SELECT (SELECT 1 FROM events LIMIT 1), (SELECT 1 FROM events_quarantine LIMIT 1)';
     this.#using((open) => void open.database.prepare(sql).get());
@@ -158,6 +146,10 @@ export class Database {
     const isOurs = logs.every((one, at) => one === GONE || one === known[at]);
     if (isOurs && !this.#readOnly) database.exec('PRAGMA wal_checkpoint(PASSIVE)');
     this.close();
+  }
+
+  #inTransaction<T>(work: (open: Handle) => T): T {
+    return this.#using((open) => transaction(open, () => work(open)));
   }
 
   /** Closes the file after a failure that neither the data nor another writer caused. The next call reopens it. */
@@ -198,7 +190,6 @@ const rowOf = (
   landedAt: string,
 ): readonly SQLInputValue[] => [id, type, producer, isoTime(acceptedAtMs), landedAt, body, traceparent ?? null];
 
-/** Inserts ROWS_AT_ONCE rows. Returns false if it inserts none, or fewer because of an operator's trigger. */
 function landNew(open: Handle, events: readonly LandingEvent[], landedAt: string): boolean {
   try {
     const { changes } = statement(open, LAND_NEW).run(...events.flatMap((event) => rowOf(event, landedAt)));

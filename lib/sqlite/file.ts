@@ -8,7 +8,6 @@ import type { Clock } from '../process/clock.ts';
 import { errorCode } from '../process/operator-file.ts';
 import { sqliteUri } from '../process/uri.ts';
 
-/** Time limit for a call that waits for another writer. */
 const BUSY_TIMEOUT_MS = 2_000;
 const PREPARE_TIMEOUT_MS = 10_000;
 const PREPARE_RETRY_MS = 50;
@@ -24,7 +23,6 @@ export const STEPS: readonly string[] = [
   tablesSql({ ...TYPES, exists: '' }),
   `CREATE INDEX events_quarantine_code ON events_quarantine (${CODE}, quarantined_at, entry);`,
 ];
-/** The version of a schema is the number of its steps. */
 const KNOWN = STEPS.length;
 
 /** `errcode` is the extended result code (sqlite.org/rescode.html). */
@@ -50,7 +48,6 @@ export function misconfigured(cause: unknown, path: string): unknown {
 /** SQLITE_TOOBIG, SQLITE_CONSTRAINT or SQLITE_MISMATCH: the data is at fault, so a retry would fail too. */
 export const refuses = (cause: unknown): cause is SqliteError => hasCode(cause, [18, 19, 20]);
 
-/** Creates or migrates the file; see Warehouse.prepare. */
 export async function prepareFile(path: string, clock: Clock): Promise<string | undefined> {
   const deadline = clock.ms() + PREPARE_TIMEOUT_MS;
   for (;;) {

@@ -1,6 +1,6 @@
 // Runs ingest-admin on a test's queue and warehouse.
 import assert from 'node:assert/strict';
-import { quietLog } from '../../bin/quiet-log.ts';
+import { createLog } from '../../lib/process/log.ts';
 import { openWarehouseAdmin } from '../../bin/warehouse-adapter.ts';
 import { readCommandLine, type CommandLine } from '../../lib/admin/command-line.ts';
 import { readAdminConfig } from '../../lib/admin/config.ts';
@@ -51,7 +51,13 @@ export class Admin {
     const line = readCommandLine([...args, '--json'], SYSTEM.clock.epochMs()) as CommandLine;
     const { config = assert.fail() } = readAdminConfig(this.env, line.uses);
     const { queueUri: uri, queuePartitions: partitions } = config;
-    const queue = queueAdmin({ ...SYSTEM, uri, partitions, makes: line.changesQueue, log: quietLog });
+    const queue = queueAdmin({
+      ...SYSTEM,
+      uri,
+      partitions,
+      makes: line.changesQueue,
+      log: createLog('check', 'error'),
+    });
     const warehouse = openWarehouseAdmin(config.warehouseUri);
     let out = '';
     try {
