@@ -1,9 +1,9 @@
 // The contract suite that every implementation of lib/ingest/warehouse-admin.ts must pass.
 import assert from 'node:assert/strict';
 import { hash } from 'node:crypto';
-import { after, before, describe, it } from 'node:test';
+import { after, before, describe, it, type TestContext } from 'node:test';
 import { erasedBody } from '../../lib/ingest/erased.ts';
-import type { LandingEvent, QuarantinedEntry, Warehouse } from '../../lib/ingest/warehouse.ts';
+import type { LandingEvent, PruneCursor, Pruning, QuarantinedEntry, Warehouse } from '../../lib/ingest/warehouse.ts';
 import { auditLines, type QuarantineFilter, type WarehouseAdmin } from '../../lib/ingest/warehouse-admin.ts';
 
 export interface WarehouseAdminUnderTest {
@@ -216,6 +216,79 @@ export function describeWarehouseAdmin(name: string, start: () => Promise<Wareho
         names.map((some, at) => ({ names: some, atMs: 100_000 + at, isOpen: true })),
       );
       assert.deepEqual(await read('dropped', 300_000), [{ names: ['q/s/1-1'], atMs: 300_000, isOpen: false }]);
+    });
+  });
+
+  describePruning(name, start);
+}
+
+const LATER_MS = Date.UTC(2100, 0, 1);
+const ACCEPTED_LATE_MS = Date.UTC(2090, 0, 1);
+
+function describePruning(name: string, start: () => Promise<WarehouseAdminUnderTest>): void {
+  describe(`old rows of ${name}, removed by an operator`, () => {
+    const filled = async (t: TestContext, acceptedAtMs = 7) => {
+      const store = await start();
+      const { warehouse, admin } = store;
+      t.after(async () => {
+        await Promise.all([warehouse.close(), admin.close()]);
+        await store.close();
+      });
+      await warehouse.prepare();
+      const ids = ['a', 'b', 'c', 'd', 'e'];
+      const typed = ids.map((id, at) => ({ ...event(id), type: at % 2 === 0 ? 'even' : 'odd', acceptedAtMs }));
+      await warehouse.land(typed);
+      const entries = [poison('x', { acceptedAtMs }), poison('y', { acceptedAtMs })];
+      await warehouse.quarantine(entries);
+      const keys = async (table: Pruning['table']): Promise<readonly string[]> =>
+        table === 'events'
+          ? (await admin.rowsOf(ids)).map(({ id }) => id).sort()
+          : [...(await admin.present(entries.map(({ entry }) => entry)))].sort();
+      return { prune: (...step: Parameters<WarehouseAdmin['prune']>) => admin.prune(...step), keys };
+    };
+
+    it('are removed in steps of limited size', async (t) => {
+      const { prune, keys } = await filled(t);
+      const steps: number[] = [];
+      let from: PruneCursor | undefined;
+      do {
+        const { removed, next } = await prune({ table: 'events', beforeMs: LATER_MS }, from, 2);
+        steps.push(removed);
+        from = next;
+      } while (from !== undefined);
+      assert.deepEqual(steps, [2, 2, 1, 0]);
+      assert.deepEqual(await keys('events'), []);
+      assert.deepEqual(await keys('quarantine'), ['q/ingest/x', 'q/ingest/y'], 'the quarantine is pruned apart');
+    });
+
+    it('are removed by type, from between other types', async (t) => {
+      const { prune, keys } = await filled(t);
+      const pruning: Pruning = { table: 'events', beforeMs: LATER_MS, type: 'even' };
+      const first = await prune(pruning, undefined, 2);
+      assert.equal(first.removed, 1);
+      assert.equal((await prune(pruning, first.next, 9)).removed, 2);
+      assert.deepEqual(await keys('events'), ['b', 'd']);
+    });
+
+    it('stay if they were accepted after the time', async (t) => {
+      const { prune, keys } = await filled(t, ACCEPTED_LATE_MS);
+      for (const table of ['events', 'quarantine'] as const) {
+        const { removed, next } = await prune({ table, beforeMs: ACCEPTED_LATE_MS }, undefined, 9);
+        assert.deepEqual([removed, next === undefined], [0, false], 'they are examined, and kept');
+      }
+      assert.equal((await keys('events')).length, 5);
+    });
+
+    it('are removed only if they are older than the time', async (t) => {
+      const { prune, keys } = await filled(t);
+      for (const table of ['events', 'quarantine'] as const)
+        assert.deepEqual(await prune({ table, beforeMs: Date.now() - 60_000 }, undefined, 9), {
+          removed: 0,
+          next: undefined,
+        });
+      assert.equal((await keys('events')).length, 5);
+      assert.equal((await prune({ table: 'quarantine', beforeMs: LATER_MS }, undefined, 9)).removed, 2);
+      assert.deepEqual([await keys('quarantine'), (await keys('events')).length], [[], 5]);
     });
   });
 }

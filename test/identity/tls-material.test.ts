@@ -106,16 +106,6 @@ describe('unusable TLS files are refused', () => {
     );
   });
 
-  it('if a file holds no certificate, key or list', async () => {
-    for (const [file, key] of [
-      ['cert', 'CERT'],
-      ['key', 'KEY'],
-      ['clientCa', 'CLIENT_CA'],
-      ['clientCrl', 'CLIENT_CRL'],
-    ] as const)
-      assert.ok((await refusal({ ...FILES, [file]: text })).startsWith(`INGEST_TLS_${key}="${text}": `), key);
-  });
-
   it('if the certificate does not belong to the key', async () => {
     const { privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 });
     for (const pem of [good.key, String(privateKey.export({ type: 'pkcs8', format: 'pem' }))]) {

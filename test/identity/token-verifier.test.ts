@@ -67,13 +67,6 @@ describe('the verdict on a token', () => {
       assert.equal(await kindOf({ ...bound, aud }), 'audienceMissing', JSON.stringify(aud));
   });
 
-  it('requires the issuer if one is configured', async () => {
-    const strict = await verifierOf(jwks(issuer), 'https://issuer');
-    assert.equal(await kindOf({ ...bound, iss: 'https://issuer' }, strict), 'producer');
-    assert.equal(await kindOf({ ...bound, iss: 'https://other' }, strict), 'unauthenticated');
-    assert.equal(await kindOf(bound, strict), 'unauthenticated');
-  });
-
   it('is short for a token that is not valid yet, and for an unknown key', async () => {
     const nowMs = Date.now();
     const early = await verifier.verify(`Bearer ${await issuer.token({ ...bound, nbf: inS(60) })}`, identity, nowMs);

@@ -10,8 +10,6 @@ import {
 import { LOCK_KEY } from '../../lib/postgres/migrations.ts';
 import { createPostgresWarehouse } from '../../lib/postgres/warehouse.ts';
 import { describeWarehouse } from '../contract/warehouse.ts';
-import { describePruning } from '../contract/pruning.ts';
-import { postgresStore } from '../support/warehouse-store.ts';
 import { describeWarehouseAdmin } from '../contract/warehouse-admin.ts';
 import { createPostgresAdmin } from '../../lib/postgres/admin.ts';
 import { eventually } from '../support/scope.ts';
@@ -82,16 +80,6 @@ describeWarehouseAdmin('PostgreSQL', async () => {
         'SELECT actor, command, what, changed::int, round(extract(epoch FROM at) * 1000)::int AS at FROM ingest_audit',
       ),
     close: () => Promise.resolve(),
-  };
-});
-
-describePruning('PostgreSQL', async () => {
-  const store = await postgresStore(postgres.server);
-  const { uri } = store;
-  return {
-    store,
-    warehouse: createPostgresWarehouse({ ...SYSTEM, uri, connectionsMax: 1 }),
-    admin: createPostgresAdmin(uri, SYSTEM),
   };
 });
 

@@ -28,9 +28,7 @@ import {
   type Warehouse,
 } from '../../lib/ingest/warehouse.ts';
 import { describeWarehouse } from '../contract/warehouse.ts';
-import { describePruning } from '../contract/pruning.ts';
 import { temporaryFolder } from '../support/scope.ts';
-import { sqliteStore } from '../support/warehouse-store.ts';
 import { describeWarehouseAdmin } from '../contract/warehouse-admin.ts';
 import { createSqliteAdmin } from '../../lib/sqlite/admin.ts';
 import { VirtualClock } from '../support/virtual-clock.ts';
@@ -77,16 +75,6 @@ describeWarehouseAdmin('SQLite', async () => {
     },
     close: async () => rmSync(folder, { recursive: true }),
   };
-});
-
-describePruning('SQLite', () => {
-  const store = sqliteStore();
-  const path = store.uri.slice('sqlite:'.length);
-  return Promise.resolve({
-    store,
-    warehouse: createSqliteWarehouse({ path }),
-    admin: createSqliteAdmin(path, SYSTEM.clock),
-  });
 });
 
 describe('the SQLite warehouse', () => {
