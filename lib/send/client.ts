@@ -19,6 +19,7 @@ import {
   type JournalOptions,
   type SendEventsOptions,
 } from './options.ts';
+import type { Try } from './outcome.ts';
 import { anyOf, isForGood, Sender, unauthorized, type SendResult } from './sender.ts';
 
 export { NO_ANSWER } from './outcome.ts';
@@ -28,6 +29,8 @@ export { SendingStopped, type Retry, type SendResult } from './sender.ts';
 
 type Events<T> = AsyncIterable<T> | Iterable<T>;
 type Results<T> = AsyncGenerator<SendResult<T>, void, undefined>;
+
+const NOT_SENT = (cause: unknown): void => debug('an event was not sent: %s', cause);
 
 /** Pauses between the attempts to send what is in the journal. */
 const FORWARD_FIRST_MS = 500;
@@ -99,8 +102,7 @@ class EventClient<Resumed> {
     assertOptions(options);
     const { url, tries, timeoutMs = 30_000, ratePerS, signal, enabled = true, onRetry = () => undefined } = options;
     const all = { ...SYSTEM, ...options, ...flowOf(options) };
-    this.#options = options;
-    this.#concurrency = all.concurrency;
+    [this.#options, this.#concurrency] = [options, all.concurrency];
     if (enabled) this.#connections = new Connections({ ...all, url: gatewayUrl(url), timeoutMs });
     this.#sender = new Sender({ ...all, triesMax: tries ?? 10, ratePerS, onRetry });
     this.#signal = anyOf([this.#overdue.signal, ...(signal === undefined ? [] : [signal])]);
@@ -118,24 +120,13 @@ class EventClient<Resumed> {
    * closed, if the journal cannot be written, or if a callback throws. A rejection that nobody handles is ignored.
    */
   send<T extends EventInput>(event: T, call: CallOptions = {}): Promise<SendResult<T>> {
-    const sent = this.#send(event, call);
-    sent.catch((cause: unknown) => debug('an event was not sent: %s', cause));
-    return sent;
-  }
-
-  async #send<T extends EventInput>(event: T, call: CallOptions): Promise<SendResult<T>> {
-    if (typeof event !== 'string' && (typeof event !== 'object' || event === null || Array.isArray(event)))
-      throw new TypeError(`send: expected one event, found ${nameOf(event)}; sendEvents sends arrays`);
-    const item: Item<T> = { event };
+    const isEvent = typeof event === 'string' || (typeof event === 'object' && event !== null && !Array.isArray(event));
     const signal = call.signal === undefined ? this.#signal : anyOf([this.#signal, call.signal]);
-    try {
-      const result = await this.#settled(item, signal, call);
-      this.#mark(item, result);
-      return result;
-    } catch (cause) {
-      this.#release(item);
-      throw cause;
-    }
+    const sent = isEvent
+      ? this.#settled({ event }, signal, call, true)
+      : Promise.reject(new TypeError(`send: expected one event, found ${nameOf(event)}; sendEvents sends arrays`));
+    sent.catch(NOT_SENT);
+    return sent;
   }
 
   /**
@@ -282,16 +273,16 @@ class EventClient<Resumed> {
     const isUnauthorized = call.tries === undefined ? unauthorized() : () => undefined;
     let failure: { readonly cause: unknown } | undefined;
     let [sending, isReading, isRead, isOver] = [0, false, false, false];
-    const { headers, tries } = call;
+    // The signal does not end a try.
+    const one = { ...call, signal: undefined };
     const sendOne = async (item: Item<T | Buffer>): Promise<void> => {
       sending += 1;
       try {
-        const result = await this.#settled(item, signal, { headers, ...(tries === undefined ? {} : { tries }) });
+        const result = await this.#settled(item, signal, one, false);
         if (isOver) this.#release(item);
         else done.push([item, result]);
         isUnauthorized(result);
       } catch (cause) {
-        this.#release(item);
         failure ??= { cause };
         stop.abort();
       }
@@ -336,7 +327,13 @@ class EventClient<Resumed> {
     }
   }
 
-  async #settled<T extends EventInput>(item: Item<T>, signal: AbortSignal, call: Call): Promise<SendResult<T>> {
+  /** `marks`: the event is settled in the journal as soon as it has a result. */
+  async #settled<T extends EventInput>(
+    item: Item<T>,
+    signal: AbortSignal,
+    call: Call,
+    marks: boolean,
+  ): Promise<SendResult<T>> {
     if (this.#closed !== undefined) throw new Error('the client was closed');
     const { event } = item;
     const connections = this.#connections;
@@ -344,21 +341,23 @@ class EventClient<Resumed> {
     const [body, fields] = [bodyOf(event), fieldsOf(call.headers)];
     this.#outstanding += 1;
     try {
-      let result: SendResult<T>;
-      if (connections === undefined) result = { kind: 'disabled', event, tries: 0, durationMs: 0 };
-      else {
-        if (Buffer.isBuffer(body) && item.number === undefined && !signal.aborted) await this.#put(item, body);
-        const content = Buffer.isBuffer(body) ? contentOf(body, fields, this.#options.compression) : undefined;
-        const once = () => {
-          if (content === undefined) return Promise.resolve(body as Exclude<typeof body, Buffer>);
-          return connections.send(content, call.signal);
-        };
-        const how = { startMs, signal, own: call.signal, triesMax: call.tries };
-        result = await this.#sender.send(event, once, how);
-      }
+      const isSent = connections !== undefined && Buffer.isBuffer(body);
+      if (this.#options.journal !== undefined && isSent && item.number === undefined && !signal.aborted)
+        await this.#put(item, body);
+      const content = isSent ? contentOf(body, fields, this.#options.compression) : undefined;
+      const once = () =>
+        content === undefined ? Promise.resolve(body as Try) : (connections as Connections).send(content, call.signal);
+      const result: SendResult<T> =
+        connections === undefined
+          ? { kind: 'disabled', event, tries: 0, durationMs: 0 }
+          : await this.#sender.send(event, once, { startMs, signal, own: call.signal, triesMax: call.tries });
       if (result.kind === 'interrupted' && this.#overdue.signal.aborted) this.#unsent.push(event);
       this.#options.onResult?.(result);
+      if (marks) this.#mark(item, result);
       return result;
+    } catch (cause) {
+      this.#release(item);
+      throw cause;
     } finally {
       this.#outstanding -= 1;
       if (this.#outstanding === 0) this.#settledAll();

@@ -94,8 +94,11 @@ export function assertOptions(options: SendEventsOptions & Partial<JournalOption
 const RESERVED =
   /^(authorization|connection|content-(encoding|length|type)|expect|host|keep-alive|te|trailer|transfer-encoding|upgrade)$/i;
 
+const NO_FIELDS = { fields: '', requestId: undefined };
+
 /** Returns the header fields of a call. Throws a TypeError for a field that would change the request. */
-export function fieldsOf(headers: CallOptions['headers'] = {}): Pick<Content, 'fields' | 'requestId'> {
+export function fieldsOf(headers: CallOptions['headers']): Pick<Content, 'fields' | 'requestId'> {
+  if (headers === undefined) return NO_FIELDS;
   let [fields, requestId]: [string, string | undefined] = ['', undefined];
   for (const [name, value] of Object.entries(headers)) {
     if (!/^[!#$%&'*+.^_`|~\w-]+$/.test(name) || RESERVED.test(name))

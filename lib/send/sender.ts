@@ -77,12 +77,12 @@ export class Sender {
   }
 
   /** Settles an event. `once` tries to send it. Rejects only with an error of `onRetry`. */
-  async send<T>(event: T, once: () => Promise<Try>, { signal, ...how }: Delivery): Promise<SendResult<T>> {
+  async send<T>(event: T, once: () => Promise<Try>, how: Delivery): Promise<SendResult<T>> {
     if (this.#slots > 0) this.#slots -= 1;
     else if (!(await this.#slot(how.own))) return this.#interrupted(event, 0, how.startMs);
     try {
-      await this.#turn(signal);
-      return await this.#untilSettled(event, once, { signal, ...how });
+      if (this.#options.ratePerS !== undefined) await this.#turn(how.signal, this.#options.ratePerS);
+      return await this.#untilSettled(event, once, how);
     } finally {
       this.#release();
     }
@@ -117,9 +117,8 @@ export class Sender {
   }
 
   /** Waits until the rate limit allows the next event. */
-  async #turn(signal: AbortSignal): Promise<void> {
-    const { ratePerS, clock } = this.#options;
-    if (ratePerS === undefined) return;
+  async #turn(signal: AbortSignal, ratePerS: number): Promise<void> {
+    const { clock } = this.#options;
     const startMs = Math.max(clock.ms(), this.#nextStartMs);
     this.#nextStartMs = startMs + 1000 / ratePerS;
     if (startMs > clock.ms()) await clock.sleep(startMs - clock.ms(), signal);
@@ -133,13 +132,13 @@ export class Sender {
       const tryMs = clock.ms();
       const result = await once();
       const nowMs = clock.ms();
-      const settled = { event, tries, answerMs: nowMs - tryMs, durationMs: nowMs - startMs };
-      if (result.kind === 'accepted') return { ...result, ...settled };
+      const [answerMs, durationMs] = [nowMs - tryMs, nowMs - startMs];
+      if (result.kind === 'accepted') return { ...result, event, tries, answerMs, durationMs };
       const { code, status, answer, requestId } = result;
       const retryable = result.kind === 'retry';
       if (retryable && signal.aborted) return this.#interrupted(event, tries, startMs);
       if (!retryable || tries >= triesMax)
-        return { kind: 'refused', code, status, answer, retryable, requestId, ...settled };
+        return { kind: 'refused', code, status, answer, retryable, requestId, event, tries, answerMs, durationMs };
       const waitMs = Math.max(result.afterMs, pauseMs(tries, PAUSE_FIRST_MS, PAUSE_MAX_MS, random.fraction()));
       debug('%s after try %d: %s', code, tries, reasonOf(answer));
       onRetry({ code, status, answer, tries, pauseMs: waitMs });
