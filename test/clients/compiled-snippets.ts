@@ -12,7 +12,7 @@ import { ADDRESS, ensureCommand, snippet, SnippetRunner } from '../support/snipp
 const [GOROUTINES, EVENTS, CONNECTIONS] = [200, 2_000, 32];
 const SEND_MANY = `
 func main() {
-	client := newClient()
+	client, _ := newClient()
 	done := make(chan bool)
 	for n := 0; n < ${GOROUTINES}; n++ {
 		go func(n int) {
