@@ -143,5 +143,13 @@ describe("the loops of the producers' page, with many events at a time,", () => 
       assert.equal(await run(path, file, library, '1'), '[]\n');
       assert.ok(link.taken <= 4, `${link.taken} connections`);
     });
+
+    if (library === 'python') continue; // the loop that sends one event has this test
+    it(`have an event accepted behind a balancer without a backend, and during a renewal, with ${library}`, async () => {
+      const one = snippet('js undici').replace("from 'undici'", `from '${library}'`);
+      const text = `${one}console.log((await send({ id: 'shop-${library}', type: 'order.placed' })).status);
+        process.exit(0);`;
+      await shedding.outlives('one.mjs', text, process.execPath, ['one.mjs']);
+    });
   }
 });
