@@ -171,7 +171,11 @@ export class SnippetRunner {
 
   /** Starts a server that renews the producer's files at the first request, the key later, and accepts the next one. */
   async #startRenewing() {
-    const { certificate, key: serverKey, authority } = { ...this.#pki.server, authority: this.#pki.authority.certificate };
+    const {
+      certificate,
+      key: serverKey,
+      authority,
+    } = { ...this.#pki.server, authority: this.#pki.authority.certificate };
     const next = await this.#pki.producer('shop');
     const serialOf = (pem: string | Buffer): string => new X509Certificate(pem).serialNumber;
     const renewing = {
