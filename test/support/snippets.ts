@@ -5,6 +5,7 @@ import { X509Certificate } from 'node:crypto';
 import { cpSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import { createServer as createHttpsServer } from 'node:https';
 import { connect, createServer, type AddressInfo } from 'node:net';
 import { json } from 'node:stream/consumers';
@@ -171,11 +172,6 @@ export class SnippetRunner {
 
   /** Starts a server that renews the producer's files at the first request, the key later, and accepts the next one. */
   async #startRenewing() {
-    const {
-      certificate,
-      key: serverKey,
-      authority,
-    } = { ...this.#pki.server, authority: this.#pki.authority.certificate };
     const next = await this.#pki.producer('shop');
     const serialOf = (pem: string | Buffer): string => new X509Certificate(pem).serialNumber;
     const renewing = {
@@ -183,9 +179,9 @@ export class SnippetRunner {
       serials: [] as string[],
       expected: [serialOf(readFileSync(join(this.folder, 'producer.pem'))), serialOf(next.cert)],
     };
-    const tls = { cert: certificate, key: serverKey, ca: authority, requestCert: true, rejectUnauthorized: true };
-    const server = createHttpsServer(tls, async (request, response) => {
-      const { id } = (await json(request)) as { id: string };
+    const { certificate: cert, key } = this.#pki.server;
+    const tls = { cert, key, ca: this.#pki.authority.certificate, requestCert: true, rejectUnauthorized: true };
+    const answer = (id: string, request: IncomingMessage, response: ServerResponse): void => {
       const headers = { 'Content-Type': 'application/json', Connection: 'close' };
       renewing.serials.push((request.socket as TLSSocket).getPeerX509Certificate()?.serialNumber ?? '');
       if (renewing.serials.length > 1) {
@@ -199,6 +195,9 @@ export class SnippetRunner {
       write('producer.pem', next.cert);
       void delay(500).then(() => write('producer-key.pem', next.key));
       response.writeHead(503, headers).end('{"code":"QUEUE_UNAVAILABLE","retryable":true}');
+    };
+    const server = createHttpsServer(tls, (request, response) => {
+      void json(request).then((event) => answer((event as { id: string }).id, request, response));
     });
     server.listen(0, '127.0.0.1');
     await once(server, 'listening');
