@@ -67,6 +67,7 @@ const ASSERTING = [
     'granted',
     'landEvents',
     'outage',
+    'outlives',
   ],
   ...['provoke', 'refuse', 'sends', 'trusts', 'twice', 'unanswered'],
 ];
