@@ -90,11 +90,6 @@ export function repeatEnd(socket: Duplex): void {
   socket.emit('end');
 }
 
-/** Node reports the handshake again after each KeyUpdate of TLS 1.3. If not, `Connection.check` notices them later. */
-export function onKeyUpdate(socket: TLSSocket, run: () => void): void {
-  socket.on('secure', run);
-}
-
 const differs = (what: string): string =>
   `node ${process.version} has ${what}, and this program needs another behavior: use a version of node that ` +
   'package.json allows';

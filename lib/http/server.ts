@@ -175,7 +175,6 @@ export class HttpServer<T> {
     if (!this.#handshakes.secured(connection)) return connection.fail('handshake_size');
     socket.allowHalfOpen = true; // Not earlier: a handshake must fail if the client ends its side.
     connection.open(socket);
-    node.onKeyUpdate(socket, () => connection.rekeyed());
   }
 
   #notSecured(connection: HttpConnection<T>, socket: TLSSocket, error: NodeJS.ErrnoException): void {

@@ -145,7 +145,7 @@ describe('landing', () => {
     // After a crash before the acknowledgment, the consumer lands the same entries again.
     await landAll(replays);
     assert.deepEqual(await names(), [bad]);
-    assert.equal(await store.count(), 1);
+    assert.equal(await store.count(), 1 + noRows.length);
   });
 
   it('does not quarantine an event that landed before a schema refused it', async (t) => {

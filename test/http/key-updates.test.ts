@@ -1,0 +1,70 @@
+// Records that cost more than requests, and a bystander.
+import assert from 'node:assert/strict';
+import { createCipheriv, createHmac } from 'node:crypto';
+import { Duplex } from 'node:stream';
+import { it } from 'node:test';
+import { connect } from 'node:tls';
+import type { RawConnection } from '../support/client.ts';
+import { startServer } from '../support/https-server.ts';
+import { Pki } from '../support/pki.ts';
+import { eventually } from '../support/scope.ts';
+import { requestText } from '../support/wire.ts';
+
+const pki = await Pki.create();
+const certificate = await pki.producer('shop');
+
+async function isAnswered(
+  { requests, answer }: Awaited<ReturnType<typeof startServer>>,
+  client: RawConnection,
+  text: string,
+): Promise<void> {
+  client.write(requestText(`GET /${text}`));
+  await eventually('its request is there', () => requests.at(-1)?.head.target === `/${text}`);
+  answer(requests.at(-1), text);
+  await client.until(new RegExp(`${text}$`));
+}
+
+const expand = (secret: Buffer, label: string, length: number): Buffer => {
+  const name = `tls13 ${label}`;
+  const info = Buffer.concat([Buffer.of(0, length, name.length), Buffer.from(name), Buffer.of(0, 1)]);
+  return createHmac('sha256', secret).update(info).digest().subarray(0, length);
+};
+
+/** Returns the record of one KeyUpdate (RFC 8446, section 4.6.3), the first with the keys of `secret`. */
+function keyUpdate(secret: Buffer): Buffer {
+  const cipher = createCipheriv('aes-128-gcm', expand(secret, 'key', 16), expand(secret, 'iv', 12));
+  const header = Buffer.of(23, 3, 3, 0, 22);
+  cipher.setAAD(header);
+  return Buffer.concat([header, cipher.update(Buffer.of(0x18, 0, 0, 1, 0, 0x16)), cipher.final(), cipher.getAuthTag()]);
+}
+
+it('a client that sends KeyUpdates is closed with the reason limit, and another one is answered', async () => {
+  const server = await startServer(pki, {}, { certificate });
+  const other = await server.open();
+  const tcp = server.tcp();
+  const write = (bytes: Buffer, _encoding: BufferEncoding, done: () => void): void => void tcp.write(bytes, done);
+  const socket = new Duplex({ read: () => undefined, write });
+  tcp.on('data', (bytes) => socket.push(bytes));
+  const client = connect({
+    ...{ socket, ca: pki.authority.certificate, ...certificate },
+    ...{ minVersion: 'TLSv1.3', ciphers: 'TLS_AES_128_GCM_SHA256' },
+  });
+  client.on('error', () => undefined);
+  let secret = Buffer.alloc(0);
+  client.on('keylog', (line: Buffer) => {
+    const [label, , value = ''] = line.toString().trim().split(' ');
+    if (label === 'CLIENT_TRAFFIC_SECRET_0') secret = Buffer.from(value, 'hex');
+  });
+  await eventually('both are open', () => server.server.connections.length === 2 && secret.length > 0);
+  const closed = new Promise((resolve) => tcp.once('close', resolve));
+  const updates: Buffer[] = [];
+  for (let at = 0; at < 2_000; at += 1) {
+    updates.push(keyUpdate(secret));
+    secret = Buffer.from(expand(secret, 'traffic upd', 32));
+  }
+  tcp.write(Buffer.concat(updates));
+  await closed;
+  await eventually('it is told of', () => server.told.length === 2);
+  assert.deepEqual(server.told, ['limit', 'closed']);
+  await isAnswered(server, other, 'other');
+});
