@@ -112,7 +112,7 @@ export const CHANGES = {
   ],
   'forgets what its journal holds': [
     'lib/send/client.ts',
-    'journal?.resumed() ?? []',
+    'journal?.pending() ?? []',
     '[] as { body: Buffer; number: number }[]',
   ],
   'takes files into use that are half written': [
