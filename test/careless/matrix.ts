@@ -1,9 +1,10 @@
-// make careless: which test files notice a careless change? Applies each patch of test/careless/AREA to a clone of HEAD, runs
-// the ordinary tests, nearest first, and notes the files that fail twice. Without CARELESS_ALL, a change is done with
-// at the first failure; with it, every test file that can reach the changed file runs, which shows what may be deleted.
+// make careless: which test files notice a careless change? Applies each patch of test/careless/AREA to a clone of HEAD,
+// runs the ordinary tests, and reports the files that fail twice, but not without the change. The file that a patch
+// names ("Noticed by") runs first, then the nearest ones, until one fails.
 //
 //   CARELESS=http,P43         areas, or parts of names of patches; all by default
-//   CARELESS_ALL=1            the whole row of the matrix
+//   CARELESS_ALL=1            every test file that can reach the changed file, which shows what may be deleted
+//   CARELESS_WRITE=1          write into each patch which file has noticed it
 import { execFileSync, spawnSync } from 'node:child_process';
 import {
   existsSync,
@@ -22,7 +23,8 @@ const ROOT = join(import.meta.dirname, '../..');
 const CLONE = mkdtempSync(join(tmpdir(), 'ingest-careless-'));
 /** Test files of one run of node. The next files run only if none of these has failed. */
 const FILES_PER_RUN = 10;
-const RUN_TIMEOUT_MS = 300_000;
+const RUN_TIMEOUT_MS = 600_000;
+const NOTICED_BY = /^Noticed by (\S+)\n/;
 
 interface Row {
   readonly area: string;
@@ -66,7 +68,7 @@ function namers(): ReadonlyMap<string, readonly string[]> {
   return result;
 }
 
-/** Test files that can reach one of `changed`, nearest first; those of the same folder of `test` before all others. */
+/** Test files that can reach one of `changed`; those of the same folder of `test` first, then those that name it. */
 function testsFor(changed: readonly string[], graph: ReadonlyMap<string, readonly string[]>): readonly string[] {
   const reached = new Set(changed);
   for (const path of reached) for (const namer of graph.get(path) ?? []) reached.add(namer);
@@ -78,16 +80,18 @@ function testsFor(changed: readonly string[], graph: ReadonlyMap<string, readonl
   return [...new Set([...near.filter(isNear), ...near, ...rest])];
 }
 
+const CACHED = { NODE_COMPILE_CACHE: join(ROOT, 'node_modules/.cache/compile') };
+
 /** Runs test files in the clone and returns those that fail. */
 function failing(files: readonly string[]): readonly string[] {
   const report = join(CLONE, '.failures');
   rmSync(report, { force: true });
   const options = ['--disable-warning=ExperimentalWarning', '--experimental-test-tag-filter=not long', '--test'];
-  const limits = [`--test-concurrency=${availableParallelism() + 1}`, '--test-timeout=60000'];
+  const limits = [`--test-concurrency=${availableParallelism() + 1}`, '--test-timeout=180000'];
   const { status } = spawnSync(
     join(CLONE, 'bin/node'),
     [...options, ...limits, '--test-reporter=./test/support/reporter.ts', ...files],
-    { cwd: CLONE, env: { ...process.env, FAILURES_FILE: report }, timeout: RUN_TIMEOUT_MS, stdio: 'ignore' },
+    { cwd: CLONE, env: { ...process.env, ...CACHED, FAILURES_FILE: report }, timeout: RUN_TIMEOUT_MS, stdio: 'ignore' },
   );
   if (status === 0) return [];
   if (!existsSync(report)) return files;
@@ -95,15 +99,39 @@ function failing(files: readonly string[]): readonly string[] {
   return [...new Set(Array.from(names, ([, name = '']) => name))].filter((name) => files.includes(name));
 }
 
-function noticedBy(tests: readonly string[]): readonly string[] {
+/** The result of each test file that has run without a change. */
+const isSound = new Map<string, boolean>();
+
+/** Runs test files without the change of the patch, and returns those that pass. */
+function sound(patch: string, files: readonly string[]): readonly string[] {
+  const unknown = files.filter((file) => !isSound.has(file));
+  if (unknown.length > 0) {
+    git('apply', '-R', '--recount', '-C1', patch);
+    const failed = failing(unknown);
+    for (const file of unknown) isSound.set(file, !failed.includes(file));
+    git('apply', '--recount', '-C1', patch);
+  }
+  return files.filter((file) => isSound.get(file));
+}
+
+function noticedBy(patch: string, tests: readonly string[]): readonly string[] {
+  const [, first = ''] = NOTICED_BY.exec(readFileSync(patch, 'utf8')) ?? [];
+  const others = tests.filter((file) => file !== first);
+  const batches = existsSync(join(CLONE, first)) && first !== '' ? [[first]] : [];
+  for (let at = 0; at < others.length; at += FILES_PER_RUN) batches.push(others.slice(at, at + FILES_PER_RUN));
   const noticed: string[] = [];
-  for (let first = 0; first < tests.length; first += FILES_PER_RUN) {
-    const failed = failing(tests.slice(first, first + FILES_PER_RUN));
+  for (const batch of batches) {
+    const failed = failing(batch);
     // A test that fails once may have been disturbed by another one.
-    if (failed.length > 0) noticed.push(...failing(failed));
+    if (failed.length > 0) noticed.push(...sound(patch, failing(failed)));
     if (noticed.length > 0 && process.env['CARELESS_ALL'] === undefined) break;
   }
   return noticed;
+}
+
+function write(patch: string, [file]: readonly string[]): void {
+  const text = readFileSync(patch, 'utf8').replace(NOTICED_BY, '');
+  if (file !== undefined) writeFileSync(patch, `Noticed by ${file}\n${text}`);
 }
 
 function rowOf(patch: string, graph: ReadonlyMap<string, readonly string[]>): Row {
@@ -113,8 +141,9 @@ function rowOf(patch: string, graph: ReadonlyMap<string, readonly string[]>): Ro
     area: basename(dirname(patch)),
     change: basename(patch, '.patch'),
     files,
-    noticedBy: noticedBy(testsFor(files, graph)),
+    noticedBy: noticedBy(join(ROOT, patch), testsFor(files, graph)),
   };
+  if (process.env['CARELESS_WRITE'] !== undefined) write(join(ROOT, patch), row.noticedBy);
   git('checkout', '--quiet', '--', '.');
   return row;
 }

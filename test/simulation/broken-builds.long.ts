@@ -5,7 +5,7 @@ import { execFile } from 'node:child_process';
 import { cpSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import { brokenBuild, PRODUCT, type ChangeName } from '../campaign/broken-build.ts';
+import { brokenBuild, PRODUCT } from '../campaign/broken-build.ts';
 
 const SEEDS = 300;
 
@@ -16,7 +16,7 @@ const NOWHERE = /was accepted, and is nowhere/;
 const BROKEN_BUILDS = {
   'acknowledges before landing': ON_NO_QUEUE,
   'never claims': /have not landed/,
-  'answers 202 before Redis did': ON_NO_QUEUE,
+  'answers 202 before redis did': ON_NO_QUEUE,
   'trims what has not landed': ON_NO_QUEUE,
   'reads without keeping what it holds in the group': ON_NO_QUEUE,
   'takes an outage of the warehouse for a landing': ON_NO_QUEUE,
@@ -27,14 +27,14 @@ const BROKEN_BUILDS = {
   'drops the second event of an id that the queue has forgotten': NOWHERE,
   'accepts what the queue did not answer in time': ON_NO_QUEUE,
   'sets a time limit for the first call alone': /ms late/,
-  "calls another producer's id a duplicate": ON_NO_QUEUE,
+  'calls another producers id a duplicate': ON_NO_QUEUE,
   'does not give back what it admitted': /in flight|that are answered/,
   'looks in the queue when the warehouse is unavailable': /a look-up says (404|accepted)/,
   'knows no event while the queue is unavailable': /a look-up says 404/,
-} as const satisfies Partial<Record<ChangeName, RegExp>>;
+} as const satisfies Readonly<Record<string, RegExp>>;
 
 /** Returns the output of the simulation, and the seed that found a violation if there was one. */
-async function foundBy(name: ChangeName): Promise<{ readonly seed: string | undefined; readonly said: string }> {
+async function foundBy(name: string): Promise<{ readonly seed: string | undefined; readonly said: string }> {
   const folder = brokenBuild(name);
   for (const part of ['test/simulation', 'test/support', 'test/campaign'])
     cpSync(join(PRODUCT, part), join(folder, part), { recursive: true });
@@ -47,7 +47,7 @@ async function foundBy(name: ChangeName): Promise<{ readonly seed: string | unde
 }
 
 const NAMES = Object.keys(BROKEN_BUILDS) as (keyof typeof BROKEN_BUILDS)[];
-const TRIED_WITH_THE_SUITE = ['acknowledges before landing', 'answers 202 before Redis did'] as const;
+const TRIED_WITH_THE_SUITE = ['acknowledges before landing', 'answers 202 before redis did'] as const;
 
 describe('a simulation', () => {
   for (const name of process.env['SIM_BUILDS'] === 'all' ? NAMES : TRIED_WITH_THE_SUITE)
