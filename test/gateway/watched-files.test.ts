@@ -131,13 +131,15 @@ describe('the files of a running gateway', () => {
     assert.deepEqual(await samples('ingest_reload_current'), [0, 0, 0]);
     assert.deepEqual(told, []);
     pki.write('server.pem', pki.server.certificate);
-    pki.write('producers.json', '{"producers":{"shop":{"disabled":"moved","audience":["other"]}}}');
+    const rows = '"shop":{"disabled":"moved","audience":["other"]},"bank":{"audience":["ingest-gateway","third"]}';
+    pki.write('producers.json', `{"producers":{${rows}}}`);
     pki.write('jwks.json', jwks(issuer));
     watched.reload();
     await eventually('each is in use', () => told.length === 3);
     const warnings = lines.filter(({ level }) => level === 'warn').map(({ msg }) => String(msg));
-    assert.equal(warnings.length, 1);
+    assert.equal(warnings.length, 2);
     assert.match(warnings[0] ?? '', /^INGEST_PRODUCERS_FILE=.*"shop" grants the audience "other"/);
+    assert.match(warnings[1] ?? '', /^INGEST_PRODUCERS_FILE=.*"bank" grants the audience "third"/);
     assert.deepEqual(told.toSorted(), ['forget', 'moved', 'tls']);
     assert.deepEqual(await samples('ingest_reloads_total'), [1, 1, 1]);
     assert.deepEqual(await samples('ingest_reload_current'), [1, 1, 1]);
@@ -145,15 +147,15 @@ describe('the files of a running gateway', () => {
   });
 });
 
-it('SIGHUP requests the token keys at a URL again, each time, also after a failure', async () => {
+it('SIGHUP requests the token keys at a URL again, each time, and a failure that repeats is logged once', async () => {
   const [pki, issuer] = await Promise.all([Pki.create(), TokenIssuer.create('first')]);
   let requests = 0;
   const url = await served((_request, response) => {
     requests += 1;
-    if (requests === 1) response.writeHead(500).end();
+    if (requests < 3) response.writeHead(500).end();
     else response.end(jwks(issuer));
   });
-  const { config, log } = configured({ ...pki.environment, INGEST_TOKEN_JWKS: url });
+  const { config, log, lines } = configured({ ...pki.environment, INGEST_TOKEN_JWKS: url });
   const files = await readFiles(config, log, SYSTEM);
   const metrics = gatewayMetrics(SYSTEM.clock);
   const gateway = {
@@ -164,10 +166,14 @@ it('SIGHUP requests the token keys at a URL again, each time, also after a failu
   const watched = watchFiles(config, files, { gateway, metrics }, log, new VirtualClock());
   const current = async (): Promise<string | undefined> =>
     /ingest_reload_current\{kind="token_keys"\} (\d)/.exec(await metrics.registry.metrics())?.[1];
-  for (const [at, wanted] of ['0', '1', '1'].entries()) {
+  for (const [at, wanted] of ['0', '0', '1', '1'].entries()) {
     watched.reload();
     await eventually('the keys are requested', () => requests === at + 1);
     await eventually('the metric follows', async () => (await current()) === wanted);
   }
+  assert.deepEqual(
+    lines.filter(({ msg }) => !msg.startsWith('SIGHUP')).map(({ level }) => level),
+    ['error', 'info'],
+  );
   watched.stop();
 });

@@ -65,11 +65,12 @@ describe("a queue's gauges", () => {
     const gauges = new QueueGauges(registry, clock);
     await clock.advance(1_000);
     gauges.reported('0', report({ unlanded: 2, oldestMs: 5_000 }));
-    gauges.reported('1', report({ unlanded: 0, oldestMs: 900_000 }));
+    gauges.reported('1', report({ unlanded: 0, oldestMs: 900_000, clockSkewMs: 90_000 }));
     gauges.reported('2', report({ unlanded: 3, oldestMs: 7_000 }));
     const text = await registry.metrics();
     assert.match(text, /^ingest_queue_lag_events\{partition="2"\} 3$/m);
     assert.match(text, /^ingest_queue_oldest_unlanded_seconds\{partition="1"\} 0$/m);
+    assert.equal(gauges.clockSkewSeconds, 90, 'of the part that differs most');
     // Without a report for 15 seconds, the size is unknown.
     await clock.advance(14_999);
     assert.equal(gauges.size?.events, 0);
