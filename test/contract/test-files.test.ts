@@ -7,16 +7,22 @@ import { describe, it } from 'node:test';
 const cwd = join(import.meta.dirname, '../..');
 const read = (path: string): string => readFileSync(join(cwd, path), 'utf8');
 
+/** The commands of a target, whatever the settings of the `make` that runs this test. */
+const commandsOf = (target: string): string =>
+  execFileSync('make', ['--dry-run', target, 'TESTS='], {
+    cwd,
+    encoding: 'utf8',
+    env: { ...process.env, MAKEFLAGS: '' },
+  });
+
 /** The test files that a target runs. */
 function filesOf(target: string): string[] {
-  const recipe = execFileSync('make', ['--dry-run', target], { cwd, encoding: 'utf8' });
-  return recipe.match(/(?<= )test\/\S+\.test\.ts/g) ?? [];
+  return commandsOf(target).match(/(?<= )test\/\S+\.test\.ts/g) ?? [];
 }
 
 describe('the files of tests', () => {
   it('named *.test.ts are all run by `make ingest-test`, each once', () => {
-    const started = execFileSync('make', ['--dry-run', 'test'], { cwd, encoding: 'utf8' });
-    assert.match(started, /-j3 together waiting apart$/m);
+    assert.match(commandsOf('test'), /-j3 together waiting apart$/m);
     const run = ['together', 'waiting', 'apart'].flatMap(filesOf);
     assert.deepEqual(run.toSorted(), globSync('test/**/*.test.ts', { cwd }).toSorted());
   });
@@ -37,7 +43,7 @@ describe('the files of tests', () => {
         [...text.matchAll(/'([^']+\.ts)'/g)].map(([, name = '']) => join(dirname(path), name)),
       ),
     );
-    const long = execFileSync('make', ['--dry-run', 'ingest-test-long'], { cwd, encoding: 'utf8' });
+    const long = commandsOf('ingest-test-long');
     assert.ok(long.includes("'test/**/*.long.ts'"), long);
     const forgotten = files.filter(
       ({ path, text }) =>
