@@ -1,7 +1,6 @@
 # `make` alone lists the targets. Every target installs what it needs first.
 NODE := bin/node --disable-warning=ExperimentalWarning
 INSTALLED := node_modules/.package-lock.json
-RUNTIME := node_modules/.runtime
 .PHONY: $(shell sed -n 's/^\([a-z-][a-z -]*\):.*/\1/p' Makefile)
 
 help: ## print the targets
@@ -10,12 +9,12 @@ help: ## print the targets
 # `make ingest-run` needs only the packages of the programs. Everything else needs all packages.
 $(INSTALLED): package-lock.json package.json
 	@bin/install-packages all
-$(RUNTIME): package-lock.json package.json
+node_modules/.runtime: package-lock.json package.json
 	@[ $(INSTALLED) -nt package-lock.json ] && touch $@ || bin/install-packages runtime
 setup: $(INSTALLED) redis ## install the dependencies, and Redis if it is missing
 redis postgres: ; @bin/ensure-$@ >/dev/null
 
-ingest-run: $(RUNTIME) redis ## start Redis, a consumer with a SQLite warehouse, and the gateway; Ctrl-C stops all
+ingest-run: node_modules/.runtime redis ## start Redis, a consumer with a SQLite warehouse, and the gateway; Ctrl-C stops all
 	@exec $(NODE) --disable-sigusr1 bin/ingest-run.ts
 dev: setup ## ingest-run, whose programs restart when a file of lib or bin changes
 	@exec $(NODE) node_modules/tsx/dist/cli.mjs watch --clear-screen=false \
@@ -33,28 +32,29 @@ ingest-test: setup postgres ## run all tests except the long ones; COVERAGE=1: u
 C8 := bin/node node_modules/c8/bin/c8.js --reporter=text-summary --include 'lib/**' --all --src lib --merge-async \
   --temp-directory node_modules/.cache/coverage --check-coverage --lines 97 --branches 93 --functions 0 --statements 0
 
-# The files of the folders in TOGETHER and in WAITING share a process for each list, which imports everything once and
-# runs one case after the other; those in WAITING often wait. A file with another folder, or named *.apart.test.ts, has
-# a process of its own. More of these run than there are cores, because most wait for other processes.
-TOGETHER := bench deploy gateway http identity ingest process simulation telemetry
-WAITING := admin send toollint/*
+# The files of a list of folders share a process, which imports everything once and runs one case after the other. A file
+# in another folder, or named *.apart.test.ts, has a process of its own. More of these run than there are cores, because
+# most wait for other processes.
+together := bench deploy gateway http identity ingest process simulation telemetry
+waiting := admin send
+analyzing := toollint/*
+SHARED := together waiting analyzing
 CONCURRENCY ?= 6
 RUN_TESTS = $(NODE) --test --test-concurrency=$(CONCURRENCY) --test-timeout=180000 --test-reporter=./test/support/reporter.ts
 files = $(filter-out %.apart.test.ts,$(wildcard $(patsubst %,test/%/*.test.ts,$(1))))
-SHARED = $(call files,$(TOGETHER)) $(call files,$(WAITING))
 # A case has the tag `long` if a cheaper case tests the same promise.
 NOT_LONG := --experimental-test-tag-filter='not long'
 # A killed program does not save its compiled code, so in a fresh clone each program runs once before the tests.
 node_modules/.cache/compile: | $(INSTALLED)
 	@for program in gateway consumer admin; do bin/ingest-$$program --version >/dev/null & done; wait
 test: setup postgres node_modules/.cache/compile ## run the tests without the list of failures; TESTS='test/http/*.test.ts' selects files
-	@$(if $(TESTS),$(RUN_TESTS) $(NOT_LONG) $(TESTS),$(MAKE) --no-print-directory -j3 together waiting apart)
+	@$(if $(TESTS),$(RUN_TESTS) $(NOT_LONG) $(TESTS),$(MAKE) --no-print-directory -j4 $(SHARED) apart)
 # A case that times out leaves handles open, so a shared process is forced to exit after its last test. The others run
 # hooks after it, so only a watchdog ends them. The shared ones last longest, so the others leave them the processor.
-together waiting:
-	@$(RUN_TESTS) $(NOT_LONG) --test-isolation=none --test-force-exit $(call files,$(if $(filter together,$@),$(TOGETHER),$(WAITING)))
+$(SHARED):
+	@$(RUN_TESTS) $(NOT_LONG) --test-isolation=none --test-force-exit $(call files,$($@))
 apart:
-	@timeout 900 nice -n 4 $(RUN_TESTS) $(NOT_LONG) $(filter-out $(SHARED),$(shell find test -name '*.test.ts'))
+	@timeout 900 nice -n 4 $(RUN_TESTS) $(NOT_LONG) $(filter-out $(call files,$(foreach list,$(SHARED),$($(list)))),$(shell find test -name '*.test.ts'))
 ingest-test-long: setup postgres ## run the long tests (nightly and before a release): files *.long.ts, and cases with the tag
 	@rm -f '$(FAILURES_FILE)'; failed=; $(RUN_TESTS) 'test/**/*.long.ts' || failed=1; \
 	$(RUN_TESTS) --experimental-test-tag-filter=long $$(grep -rlF "['long']" --include=*.test.ts test) || failed=1; \

@@ -7,6 +7,8 @@ import { describe, it } from 'node:test';
 const cwd = join(import.meta.dirname, '../..');
 const read = (path: string): string => readFileSync(join(cwd, path), 'utf8');
 
+const SHARED = ['together', 'waiting', 'analyzing'];
+
 /** The commands of a target, whatever the settings of the `make` that runs this test. */
 const commandsOf = (target: string): string =>
   execFileSync('make', ['--dry-run', target, 'TESTS='], {
@@ -22,13 +24,13 @@ function filesOf(target: string): string[] {
 
 describe('the files of tests', () => {
   it('named *.test.ts are all run by `make ingest-test`, each once', () => {
-    assert.match(commandsOf('test'), /-j3 together waiting apart$/m);
-    const run = ['together', 'waiting', 'apart'].flatMap(filesOf);
+    assert.match(commandsOf('test'), /-j4 together waiting analyzing apart$/m);
+    const run = [...SHARED, 'apart'].flatMap(filesOf);
     assert.deepEqual(run.toSorted(), globSync('test/**/*.test.ts', { cwd }).toSorted());
   });
 
   it('that share a process have no hooks for each case outside a suite, which would run for the cases of all', () => {
-    const shared = ['together', 'waiting'].flatMap(filesOf);
+    const shared = SHARED.flatMap(filesOf);
     assert.deepEqual(
       shared.filter((path) => /^(?:before|after)Each\(/m.test(read(path))),
       [],

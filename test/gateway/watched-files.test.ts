@@ -172,7 +172,7 @@ it('SIGHUP requests the token keys at a URL again, each time, and a failure that
     await eventually('the metric follows', async () => (await current()) === wanted);
   }
   assert.deepEqual(
-    lines.filter(({ msg }) => !msg.startsWith('SIGHUP')).map(({ level }) => level),
+    lines.filter(({ msg }) => msg.startsWith('the token keys')).map(({ level }) => level),
     ['error', 'info'],
   );
   watched.stop();
