@@ -2,7 +2,9 @@
 //
 // The layers come from the table LAYERS: a folder of lib may import what its row names and nothing else, so an
 // import across a layer is a lint error and not a matter of review. bin may import everything; nothing imports
-// bin, test or bench.
+// bin, test or bench. Within a folder, too, no file imports itself through others.
+import { readFileSync } from 'node:fs';
+import { dirname, relative, resolve } from 'node:path';
 import eslint from '@eslint/js';
 import tseslint from 'typescript-eslint';
 
@@ -96,6 +98,34 @@ function layerRule(folder, { folders, types, packages }, extra = []) {
   return { '@typescript-eslint/no-restricted-imports': ['error', { patterns }] };
 }
 
+/** For each file of lib, bin and bench: the files that it imports, also for their types only. */
+const imports = new Map();
+function importsOf(file) {
+  if (!imports.has(file)) {
+    const names = readFileSync(file, 'utf8').matchAll(/^(?:import|export|\} from|.*\bimport\().*'(\.[^']+\.[jt]s)'/gm);
+    imports.set(
+      file,
+      Array.from(names, ([, name]) => resolve(dirname(file), name)),
+    );
+  }
+  return imports.get(file);
+}
+
+/** Reports a file that imports itself through others, with the files on the way. */
+const noCircle = {
+  create: (context) => ({
+    Program(node) {
+      const ways = new Map([[context.filename, [context.filename]]]);
+      for (const [file, way] of ways)
+        for (const next of importsOf(file)) {
+          const circle = [...way, next].map((one) => relative(import.meta.dirname, one)).join(' -> ');
+          if (next === context.filename) return context.report({ node, message: `A circle of imports: ${circle}.` });
+          if (!ways.has(next)) ways.set(next, [...way, next]);
+        }
+    },
+  }),
+};
+
 const PROCESS_RULE = {
   'no-restricted-properties': [
     'error',
@@ -163,7 +193,12 @@ export default tseslint.config(
   {
     // A file is a concept, and a function fits a screen.
     files: ['lib/**/*.ts', 'bin/**/*.ts', 'bench/**/*.ts'],
-    rules: { 'max-lines': ['error', { max: 400 }], 'max-lines-per-function': ['error', { max: 70 }] },
+    plugins: { imports: { rules: { 'no-circle': noCircle } } },
+    rules: {
+      'imports/no-circle': 'error',
+      'max-lines': ['error', { max: 400 }],
+      'max-lines-per-function': ['error', { max: 70 }],
+    },
   },
   { files: ['lib/**/*.ts'], rules: PROCESS_RULE },
   {
@@ -226,7 +261,9 @@ export default tseslint.config(
       'no-restricted-syntax': [
         'error',
         {
-          selector: `CallExpression[callee.name=/^(it|test)$/] > :function:not(:has(Identifier[name=/^(${ASSERTING.join('|')})/]))`,
+          selector:
+            'CallExpression[callee.name=/^(it|test)$/] > ' +
+            `:function:not(:has(Identifier[name=/^(${ASSERTING.join('|')})/]))`,
           message: 'This test asserts nothing: a helper that asserts has a name of ASSERTING in eslint.config.js.',
         },
       ],

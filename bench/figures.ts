@@ -1,5 +1,5 @@
-// bench/figures.json holds every published figure with the run that measured it. Pages and pictures are compared with it
-// by test/bench/figures.test.ts.
+// bench/figures.json holds every published figure with the run that measured it. Pages and pictures are compared with
+// it by test/bench/figures.test.ts.
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { ROOT } from './bench-environment.ts';

@@ -8,8 +8,8 @@
 // Exit codes: 0 if all goals were reached, 1 if one was missed, 3 if one has no verdict.
 //
 // BENCH_ROUNDS (5), BENCH_SECONDS (3) and BENCH_CASES (comma-separated names; all by default) select what runs.
-// BENCH_LABELS (comma-separated beginnings of labels) selects some runs of a case. BENCH_CONTINUE (an NDJSON file of the
-// same commit) continues the cases of that run with the next round.
+// BENCH_LABELS (comma-separated beginnings of labels) selects some runs of a case. BENCH_CONTINUE (an NDJSON file of
+// the same commit) continues the cases of that run with the next round.
 import { appendFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Bench } from './bench.ts';

@@ -1,8 +1,8 @@
 // Medians, spreads and ratios of a few samples from a noisy machine.
 //
 // Samples are paired by round, because neighboring runs are disturbed in similar ways, and each round's ratio is
-// computed before the median. The interval is the whole range, which contains the true median with a probability of 94 %
-// for five samples and 75 % for three.
+// computed before the median. The interval is the whole range, which contains the true median with a probability of
+// 94 % for five samples and 75 % for three.
 
 export interface Spread {
   readonly median: number;

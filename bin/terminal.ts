@@ -36,7 +36,7 @@ let ending = false;
 /** False if other code in this process called process.exit, or if nothing was left to wait for. */
 export const isEnding = (): boolean => ending;
 
-/** Returns a signal that aborts on the first SIGINT, SIGTERM or one of `others`. A second one makes the program exit with `code`. */
+/** Returns a signal that aborts on the first SIGINT, SIGTERM or one of `others`. A second one exits with `code`. */
 export const stopSignal = (code: number, ...others: readonly NodeJS.Signals[]): AbortSignal => {
   const stop = new AbortController();
   for (const signal of ['SIGINT', 'SIGTERM', ...others] as const)

@@ -1,6 +1,6 @@
-// The cost of an event at rates far below saturation, at which a call of Redis carries one event. Each server first runs
-// at full speed, so that V8 has compiled the hot code and its heap has the size that a flood leaves, then at each rate.
-// With BENCH_BASE=<commit>, the gateway of that commit runs too.
+// The cost of an event at rates far below saturation, at which a call of Redis carries one event. Each server first
+// runs at full speed, so that V8 has compiled the hot code and its heap has the size that a flood leaves, then at each
+// rate. With BENCH_BASE=<commit>, the gateway of that commit runs too.
 import type { BenchCase, Comparison } from '../bench-case.ts';
 import type { Bench } from '../bench.ts';
 import { checkOut } from '../bench-environment.ts';

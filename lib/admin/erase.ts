@@ -50,9 +50,9 @@ export async function eraseEvents(session: Session, given: readonly string[] | s
 }
 
 const bytesText = (until: string | null): string =>
-  `the bytes stay in Redis' memory until ${until ?? 'the other entries of their blocks have been trimmed'}, longer if ` +
-  'an earlier event has not landed by then, and in its files until they are rewritten after that: see "Bytes in Redis" ' +
-  'in the runbook\n';
+  `the bytes stay in Redis' memory until ${until ?? 'the other entries of their blocks have been trimmed'}, ` +
+  'longer if an earlier event has not landed by then, and in its files until they are rewritten after that: ' +
+  'see "Bytes in Redis" in the runbook\n';
 
 /** Erases events until a signal arrives. `copies` are entries that are known already. `tried` counts the events. */
 export async function eraseAll(session: Session, ids: readonly string[], copies: readonly QueuedCopy[] = []) {

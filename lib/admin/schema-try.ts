@@ -1,5 +1,5 @@
-// `schema try`: finds landed events that a schema would refuse, and quarantined events that it would let land, before the
-// schema is copied into INGEST_SCHEMAS_DIR.
+// `schema try`: finds landed events that a schema would refuse, and quarantined events that it would let land, before
+// the schema is copied into INGEST_SCHEMAS_DIR.
 import { basename } from 'node:path';
 import { isErased, namesIn } from '../ingest/erased.ts';
 import { printable } from '../process/printable.ts';

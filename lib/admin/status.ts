@@ -92,7 +92,8 @@ const PARTS: Readonly<Record<Session['sides'][number], (session: Session) => Pro
 function unlanded(partitions: readonly PartitionStatus[]): string[] {
   return partitions.flatMap(({ name, unread, pending, oldestUnlandedMs, replicas }) => {
     if (unread === 0 && pending === 0) return [];
-    const what = `${unread === undefined ? 'an unknown number of events' : counted(unread + pending, 'event')} of ${name}`;
+    const events = unread === undefined ? 'an unknown number of events' : counted(unread + pending, 'event');
+    const what = `${events} of ${name}`;
     if (replicas.every(({ heartbeatMs }) => heartbeatMs === undefined))
       return [
         `${what} ${unread === undefined || unread + pending > 1 ? 'wait' : 'waits'}, and no consumer has a heartbeat`,
@@ -107,7 +108,8 @@ function silentCopies({ name, copies, required }: ServerStatus, configured: numb
   const silent = copies.filter(({ state, lagSeconds }) => state !== 'online' || lagSeconds > SILENT_S);
   if (copies.length - silent.length >= k || silent.length === 0) return [];
   return [
-    `${name}: ${silent.length} of ${counted(copies.length, 'replica')} do not acknowledge, and ${k} must: gateways refuse events`,
+    `${name}: ${silent.length} of ${counted(copies.length, 'replica')} do not acknowledge, and ${k} must: ` +
+      'gateways refuse events',
   ];
 }
 

@@ -71,9 +71,9 @@ const [LAST_WRITE_MS, LINGER_MS] = [10_000, 1_000];
 const [IDLE_SLACK_MS, IDLE_GRACE_MS] = [1_000, 400];
 /** A client chooses the length of its TLS records: the memory of each one's Buffer, and the length of its head. */
 const [PIECE_BYTES, RECORD_BYTES] = [256, 22];
-// Fact: a KeyUpdate of TLS 1.3 has 27 bytes, brings no data, and costs 11 to 35 µs of CPU time. Choice: a limit for bytes
-// of TCP that bring no data, of one long unfinished record and a few small ones a minute. A byte of data excuses 30.
-// Effect: a client that sends nothing else is disconnected after about 760 (test/http/key-updates.test.ts).
+// Fact: a KeyUpdate of TLS 1.3 has 27 bytes, brings no data, and costs 11 to 35 µs of CPU time. Choice: a limit for
+// bytes of TCP that bring no data, of one long unfinished record and a few small ones a minute. A byte of data excuses
+// 30. Effect: a client that sends nothing else is disconnected after about 760 (test/http/key-updates.test.ts).
 const [EMPTY_BYTES_MAX, EMPTY_BYTES_A_CHECK, SHORT_RECORD_BYTES] = [20_480, 8, 30];
 /** Memory of an unfinished handshake, and for each byte of it. */
 const [HANDSHAKE_BYTES, HELLO_FACTOR] = [40_960, 2];

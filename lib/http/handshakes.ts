@@ -100,7 +100,7 @@ export class Handshakes {
     return true;
   }
 
-  /** Called when the handshake is done, perhaps with others to follow in the same turn. Returns false if it is too long. */
+  /** Called when the handshake is done, perhaps one of several in the turn. Returns false if it is too long. */
   secured(connection: Client): boolean {
     const bytes = connection.tcp.bytesRead - connection.helloBytes;
     if (bytes <= HANDSHAKE_BYTES_MAX / 2 || this.#turnMs() < 2 * SLOW_TURN_MS)

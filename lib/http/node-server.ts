@@ -13,8 +13,8 @@ import type { ServerLimits } from './connection.ts';
 const NODE_CHECK_INTERVAL_MS = 1_000;
 
 /**
- * Every TLS context needs these options, because `setSecureContext` forgets the others. Renegotiation would let a client
- * change its certificate. All suites have forward secrecy and authenticated encryption (RFC 9325, section 4.2).
+ * Every TLS context needs these options, because `setSecureContext` forgets the others. Renegotiation would let a
+ * client change its certificate. All suites have forward secrecy and authenticated encryption (RFC 9325, section 4.2).
  */
 export const TLS_OPTIONS = {
   minVersion: 'TLSv1.2',

@@ -59,8 +59,9 @@ export class Journal {
   }
 
   /**
-   * Opens or creates a journal. Waits for a client of this process that is closing. Rejects if another client or process
-   * has the journal open, or if a line is damaged. `closing` aborts when the client that opens it begins to close.
+   * Opens or creates a journal. Waits for a client of this process that is closing. Rejects if another client or
+   * process has the journal open, or if a line is damaged. `closing` aborts when the client that opens it begins to
+   * close.
    */
   static async open(path: string, system: ClockAndRandom, closing: AbortSignal): Promise<Journal> {
     // Opening a pipe could wait forever, and the rewrite would replace a device.

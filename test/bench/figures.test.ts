@@ -1,5 +1,5 @@
-// Every figure in the pages and pictures has a run in bench/figures.json. `FIGURES=write` writes the figures of that file
-// into the pages.
+// Every figure in the pages and pictures has a run in bench/figures.json. `FIGURES=write` writes the figures of that
+// file into the pages.
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { readFileSync, writeFileSync } from 'node:fs';

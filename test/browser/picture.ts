@@ -1,5 +1,5 @@
-// `make status-picture` takes the README's picture of a healthy system that accepts 1,000 events a second, and writes its
-// figures to bench/figures.json. It fails if the machine is too busy for that.
+// `make status-picture` takes the README's picture of a healthy system that accepts 1,000 events a second, and writes
+// its figures to bench/figures.json. It fails if the machine is too busy for that.
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { writeFileSync } from 'node:fs';

@@ -55,7 +55,9 @@ export async function startFleet(sharesPort: boolean, env: Readonly<Record<strin
   }
   await Promise.all(gateways.map(ready));
 
-  /** Restarts each gateway, and after each restart waits for `settled`. `port` is the producer's way to the gateways. */
+  /**
+   * Restarts each gateway, and after each restart waits for `settled`. `port` is the producer's way to the gateways.
+   */
   async function assertRestartsLoseNothing(
     t: TestContext,
     port: number,

@@ -10,7 +10,9 @@ import { atEnd, eventually, everyOf, temporaryFolder } from '../support/scope.ts
 import { SYSTEM } from '../support/system.ts';
 
 const folder = temporaryFolder();
-/** Opens the journal in another process and puts one event, then one for each line of its input. Prints each outcome. */
+/**
+ * Opens the journal in another process and puts one event, then one for each line of its input. Prints each outcome.
+ */
 const HOLDER = `
 import { createInterface } from 'node:readline';
 const [{ Journal }, { SYSTEM }] = await Promise.all([import(process.argv[1]), import(process.argv[2])]);

@@ -41,7 +41,9 @@ const hex = (bytes: Uint8Array | null): string => Buffer.from(bytes ?? []).toStr
 const attributesOf = (list: readonly KeyValue[]): Record<string, string | number> =>
   Object.fromEntries(list.map(({ key, value }) => [key, value.stringValue || Number(value.intValue ?? 0)]));
 
-/** Ids are hexadecimal. The kind is 2 for a server, 4 for a producer and 5 for a consumer, and the status 2 an error. */
+/**
+ * Ids are hexadecimal. The kind is 2 for a server, 4 for a producer and 5 for a consumer, and the status 2 an error.
+ */
 export type ReceivedSpan = ReturnType<typeof spanOf>;
 
 const spanOf = (about: Record<string, string | number>, span: Span) => ({

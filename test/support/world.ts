@@ -99,7 +99,9 @@ export class World {
     this.#startMs = historyMs += 3_600_000;
   }
 
-  /** Polls as the page does. Returns its first sentence, with its word and level. A busy machine stalls the programs. */
+  /**
+   * Polls as the page does. Returns its first sentence, with its word and level. A busy machine stalls the programs.
+   */
   async said(program: ProgramName, isPause = false): Promise<string> {
     const [metrics, ready] = await Promise.all([
       text(`${this.urls[program]}/metrics`),

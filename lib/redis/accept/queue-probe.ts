@@ -50,7 +50,7 @@ export class QueueProbe {
     return this.state();
   }
 
-  /** Sets the reason why the queue accepts no events, or `undefined`, and logs a change. Silence keeps its first one. */
+  /** Sets the reason why the queue accepts no events, or `undefined`. Logs a change. Silence keeps its first one. */
   says(reason: string | undefined): void {
     const before = this.#reason;
     if (reason === before || (reason !== undefined && SILENT.test(reason) && SILENT.test(before ?? ''))) return;

@@ -1,5 +1,5 @@
-// The longest argument that a server takes (`proto-max-bulk-len`). It refuses a longer one by closing the connection, and
-// with it the commands of all others, so the limit is known before an event is sent.
+// The longest argument that a server takes (`proto-max-bulk-len`). It refuses a longer one by closing the connection,
+// and with it the commands of all others, so the limit is known before an event is sent.
 import type { Clock } from '../../process/clock.ts';
 import { RedisError, refusedAs } from '../wire/errors.ts';
 import type { Server } from '../wire/values.ts';

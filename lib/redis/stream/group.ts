@@ -42,8 +42,8 @@ const LAST_NAME = '18446744073709551615-18446744073709551615';
 export async function assertAppendable(server: Server, stream: string): Promise<void> {
   if (fieldsOf(await xinfo(server, 'STREAM', stream)).get('last-generated-id') !== LAST_NAME) return;
   throw new QueueRefusal(
-    `an entry of ${stream} had the last possible name, so Redis adds no other: see "A name that ends the stream" in the ` +
-      'runbook',
+    `an entry of ${stream} had the last possible name, so Redis adds no other: ` +
+      'see "A name that ends the stream" in the runbook',
   );
 }
 

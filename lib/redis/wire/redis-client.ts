@@ -1,13 +1,13 @@
 // One connection to one server, by `createClient` of the package `redis`. It never reconnects: its owner replaces it.
 //
 // The package keeps nothing while there is no connection, and rejects every outstanding command when the connection
-// breaks. Its own time limit for commands ends when a command has been written, so it is switched off: each caller has a
-// deadline for the reply.
+// breaks. Its own time limit for commands ends when a command has been written, so it is switched off: each caller has
+// a deadline for the reply.
 //
 // Its documentation does not promise three facts that this file and LateCommand (script.ts) need. A test checks each,
 // and names the version: it gathers the commands of a turn into one write in the next check phase; it looks at nothing
-// of a command but its length and then its arguments, when it writes it; and `connect` creates its socket, which it does
-// not show, before it returns. Node publishes each socket that is created on a channel of diagnostics_channel.
+// of a command but its length and then its arguments, when it writes it; and `connect` creates its socket, which it
+// does not show, before it returns. Node publishes each socket that is created on a channel of diagnostics_channel.
 //
 // RESP2, because its handshake needs no HELLO, which a Redis user or a proxy may refuse, and which cannot name a user
 // without a password. In RESP3 the server may also send messages that nobody asked for.

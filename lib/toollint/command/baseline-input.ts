@@ -60,8 +60,9 @@ const commitIn = (root: string, name: string): string =>
   git(root, ['rev-parse', '--verify', '--end-of-options', `${name}^{commit}`]).trim();
 
 /**
- * Returns the first parent, if there is one, of the commit that last changed the file: a squash has the changes that were made after the
- * baseline, too. Returns '' in a shallow clone, where every file seems to be as old as the oldest commit.
+ * Returns the first parent, if there is one, of the commit that last changed the file: a squash has the changes that
+ * were made after the baseline, too. Returns '' in a shallow clone, where every file seems to be as old as the oldest
+ * commit.
  */
 function commitBefore(path: string, root: string): string {
   const isShallow = git(root, ['rev-parse', '--is-shallow-repository']).trim() === 'true';

@@ -66,7 +66,8 @@ export async function judge(found: Report, evidence: Evidence, options: JudgeOpt
   const fault = changes === undefined ? reason : undefined;
   if (fault !== undefined && baseline !== undefined && baseline.renames.size > 0)
     notes.push(
-      `${counted(baseline.renames.size, 'file')} with exactly the findings of a missing one: regarded as renamed (${fault})`,
+      `${counted(baseline.renames.size, 'file')} with exactly the findings of a missing one: ` +
+        `regarded as renamed (${fault})`,
     );
   if (comparison) notes.push(...comparisonNotes(comparison, exists, fault));
   const updated = () => {

@@ -1,6 +1,7 @@
 // Decides which findings are new compared with a baseline. Each step handles only the findings that earlier steps
 // left unmatched:
-//   1. the same fingerprint and, without a line of source text, the same message: on unchanged lines first, then the nearest to the line to which git says the old one moved
+//   1. the same fingerprint and, without a line of source text, the same message: on unchanged lines first,
+//      then the nearest to the line to which git says the old one moved
 //   2. the same kind (file, rule, and message with digits masked) in the same changed part of the file, which is git's
 //      hunk; without git, with the same flagged text
 //   3. the same kind anywhere in the file, if the message contains a number, or if its line has most words of a line

@@ -1,7 +1,7 @@
 // Runs the cases of golden/*.txt. A case begins with `# ` and its name, creates files (`@ NAME`, then the content), and
 // runs commands (`$ COMMAND`, then its output). The commands `toollint`, with `<`, `>` and variables before it, and
-// `json FILE EXPRESSION` and `sarif RESULTS ; RUN ; DRIVER` (members that are added to a small log) run in this process, all others in a shell. To record new output, set GOLDEN=write and read
-// the difference.
+// `json FILE EXPRESSION` and `sarif RESULTS ; RUN ; DRIVER` (members that are added to a small log) run in this
+// process, all others in a shell. To record new output, set GOLDEN=write and read the difference.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';

@@ -5,9 +5,9 @@
 -- KEYS[1]  the stream
 -- ARGV     the group, the entry, the new body, the lease of a replica in milliseconds, the quarantine name of the old
 --          entry, the id's field in the id index, and an entry of which is known that its block is complete
--- Reply    'erased' and the name of the new entry; 'gone' if the entry does not exist; 'held' if a live member holds it:
---          nothing was changed, because that member would land the old body. With 'erased', also 1 if the block of the
---          old entry is complete.
+-- Reply    'erased' and the name of the new entry; 'gone' if the entry does not exist; 'held' if a live member holds
+--          it: nothing was changed, because that member would land the old body. With 'erased', also 1 if the block
+--          of the old entry is complete.
 --
 -- Fact: Redis only marks a deleted entry, and its bytes stay until all entries of its block have been removed. Choice:
 -- a filler that does not fit into the last block, and that is deleted in the same step, separates the old entry from

@@ -3,9 +3,9 @@
 -- missing group has read nothing. `about` has the fields of XINFO STREAM.
 --
 -- Redis counts the entries that a group reads, and 7.0 neither writes this counter to its append-only file nor sends it
--- to replicas: after a start or a promotion, its "lag" is too high. After the deletion of an unread entry, it is nil, and
--- then one too high. So the lag is used only in the state in which count.lua has corrected the counter. Otherwise a few
--- unread entries are counted here.
+-- to replicas: after a start or a promotion, its "lag" is too high. After the deletion of an unread entry, it is nil,
+-- and then one too high. So the lag is used only in the state in which count.lua has corrected the counter. Otherwise a
+-- few unread entries are counted here.
 local function counter_state(about)
   local history = history_of()
   return history and history .. ' ' .. about['max-deleted-entry-id']

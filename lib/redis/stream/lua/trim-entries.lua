@@ -1,5 +1,5 @@
--- Removes entries from before `past` and before `unlanded`, about `limit` of them. Returns the number of removed entries,
--- and true if there are more. After the server's clock was set back, `time_of` returns the time of an entry.
+-- Removes entries from before `past` and before `unlanded`, about `limit` of them. Returns the number of removed
+-- entries, and true if there are more. After the server's clock was set back, `time_of` returns the time of an entry.
 local EXAMINED_MAX = 100
 local function trim_entries(stream, past, unlanded, limit, time_of)
   local call, bound = redis.call, earlier(past, unlanded)
