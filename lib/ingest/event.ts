@@ -169,7 +169,7 @@ const PLAIN = { deepest: 0, repeated: undefined };
 
 /** `text` must be valid JSON. `repeated` is `id` or `type` if the outer object has it twice. */
 function structureOf(text: string): { readonly deepest: number; readonly repeated: string | undefined } {
-  const seen = new Set<string>();
+  const names = new Set<string>();
   let [depth, deepest] = [0, 0];
   let repeated: string | undefined;
   for (let at = 0; at < text.length; at += 1) {
@@ -181,8 +181,8 @@ function structureOf(text: string): { readonly deepest: number; readonly repeate
       const name = text.slice(from + 1, at);
       const read = name.includes('\\') ? String(JSON.parse(`"${name}"`)) : name;
       if (read !== 'id' && read !== 'type') continue;
-      if (seen.has(read)) repeated ??= read;
-      seen.add(read);
+      if (names.has(read)) repeated ??= read;
+      names.add(read);
     } else if (isOpener(unit)) {
       depth += 1;
       deepest = Math.max(deepest, depth);

@@ -74,7 +74,7 @@ export function quarantineRowName({ source, entry, producer = '', id, body }: Qu
 export const storableText = (name: string): string => name.replaceAll('\\', '\\\\').replaceAll('\0', '\\0');
 
 export const originalText = (stored: string): string =>
-  stored.replaceAll(/\\([\\0])/g, (_, kept: string) => (kept === '0' ? '\0' : kept));
+  stored.replaceAll(/\\([\\0])/g, (_, character: string) => (character === '0' ? '\0' : character));
 
 export type WarehouseLookup =
   | (FoundEvent & { readonly kind: 'landed'; text: string; type: string; landedAtMs: number })
@@ -119,12 +119,12 @@ const COLUMNS = {
 };
 
 export function unfitness(columns: readonly Column[]): string | undefined {
-  for (const [table, known] of Object.entries(COLUMNS)) {
-    const found = columns.filter((column) => column.table === table);
-    const lacks = known.find((name) => !found.some((column) => column.name === name));
-    if (lacks !== undefined) return `${table} has no column ${lacks}`;
-    const unknown = found.find(({ name, required }) => required && !known.includes(name));
-    if (unknown !== undefined) return `${table}.${unknown.name} may not be null`;
+  for (const [table, names] of Object.entries(COLUMNS)) {
+    const actual = columns.filter((column) => column.table === table);
+    const missing = names.find((name) => !actual.some((column) => column.name === name));
+    if (missing !== undefined) return `${table} has no column ${missing}`;
+    const foreign = actual.find(({ name, required }) => required && !names.includes(name));
+    if (foreign !== undefined) return `${table}.${foreign.name} may not be null`;
   }
   return undefined;
 }

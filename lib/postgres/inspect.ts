@@ -2,7 +2,7 @@
 import type pg from 'pg';
 import { WarehouseMisconfigured } from '../ingest/warehouse.ts';
 import { maskedUri } from '../process/uri.ts';
-import { schemaVersion, STEPS } from './migrations.ts';
+import { schemaVersion } from './migrations.ts';
 import { assertOwnSessions, assertUtf8, misconfigured, openSessions } from './sessions.ts';
 
 type Role = 'consumer' | 'gateway';
@@ -17,13 +17,13 @@ export async function inspectPostgres(uri: string, role: Role): Promise<boolean>
   const pool = openSessions({ uri, connectionsMax: 2, connectTimeoutMs: 3_000, callTimeoutMs: 5_000 });
   try {
     await assertOwnSessions(pool);
-    const { rows } = await pool.query<{ found: boolean; encoding: string }>(
-      `SELECT to_regclass('events') IS NOT NULL AS found, current_setting('server_encoding') AS encoding`,
+    const { rows } = await pool.query<{ exists: boolean; encoding: string }>(
+      `SELECT to_regclass('events') IS NOT NULL AS "exists", current_setting('server_encoding') AS encoding`,
     );
     assertUtf8(rows[0]?.encoding);
-    const lacks = await lacking(pool, role);
-    if (lacks.length > 0) throw new WarehouseMisconfigured(`${maskedUri(uri)}: the role lacks ${lacks.join(', ')}`);
-    return rows[0]?.found === true;
+    const missing = await missingRights(pool, role);
+    if (missing.length > 0) throw new WarehouseMisconfigured(`${maskedUri(uri)}: the role lacks ${missing.join(', ')}`);
+    return rows[0]?.exists === true;
   } catch (cause) {
     throw misconfigured(cause, uri);
   } finally {
@@ -31,21 +31,21 @@ export async function inspectPostgres(uri: string, role: Role): Promise<boolean>
   }
 }
 
-async function lacking(pool: pg.Pool, role: Role): Promise<readonly string[]> {
+async function missingRights(pool: pg.Pool, role: Role): Promise<readonly string[]> {
   // Only the consumer creates missing tables. A gateway may start before they exist.
-  if (role === 'consumer' && (await schemaVersion(pool, STEPS)) === 0) {
-    const asked = `SELECT coalesce(has_schema_privilege(current_schema(), 'CREATE'), false) AS may,
+  if (role === 'consumer' && (await schemaVersion(pool)) === 0) {
+    const sql = `SELECT coalesce(has_schema_privilege(current_schema(), 'CREATE'), false) AS may,
       current_setting('transaction_read_only') AS read_only`;
-    const { rows } = await pool.query<{ may: boolean; read_only: string }>(asked);
+    const { rows } = await pool.query<{ may: boolean; read_only: string }>(sql);
     if (rows[0]?.read_only === 'on') throw new Error('the warehouse is read-only');
     return rows[0]?.may === true ? [] : ['CREATE on the schema that its tables are made in'];
   }
-  const asked = RIGHTS[role].map((name) => {
+  const checks = RIGHTS[role].map((name) => {
     const [right, table] = name.split(' on ');
     return `has_table_privilege(to_regclass('${table}')::oid, '${right}') AS "${name}"`;
   });
   const { rows } = await pool.query<Record<string, boolean | string | null>>(
-    `SELECT current_schema() AS schema, ${asked.join(', ')}`,
+    `SELECT current_schema() AS schema, ${checks.join(', ')}`,
   );
   if (rows[0]?.['schema'] === null) return ['USAGE on the schema of its tables'];
   return RIGHTS[role].filter((name) => rows[0]?.[name] === false);

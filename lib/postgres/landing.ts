@@ -52,10 +52,10 @@ async function insertEvents(
 }
 
 const COMPARED = `
-  SELECT batch.at::int, found.producer,
-    found.body = batch.body OR found.body = ${erasedBodySql('batch.quoted', 'found.type')} AS same
+  SELECT batch.at::int, events.producer,
+    events.body = batch.body OR events.body = ${erasedBodySql('batch.quoted', 'events.type')} AS same
   FROM unnest($1::text[], $2::text[], $3::text[]) WITH ORDINALITY
-    AS batch (id, quoted, body, at) JOIN events AS found USING (id)`;
+    AS batch (id, quoted, body, at) JOIN events USING (id)`;
 
 export class BatchLanding {
   readonly #pool: pg.Pool;
@@ -98,9 +98,9 @@ export class BatchLanding {
   }
 
   async haveLanded(events: readonly LandedBefore[]): Promise<readonly boolean[]> {
-    const asked = events.filter(({ producer }) => producer.isWellFormed() && !producer.includes('\0'));
-    const rows = await this.#compared(asked);
-    const landed = new Set(asked.filter((_, at) => rows.get(at)?.own === true && rows.get(at)?.same === true));
+    const storable = events.filter(({ producer }) => producer.isWellFormed() && !producer.includes('\0'));
+    const rows = await this.#compared(storable);
+    const landed = new Set(storable.filter((_, at) => rows.get(at)?.own === true && rows.get(at)?.same === true));
     return events.map((event) => landed.has(event));
   }
 
@@ -140,8 +140,8 @@ export class BatchLanding {
     );
     return new Map(
       rows.map(({ at, producer, same }) => {
-        const asked = events[at - 1];
-        return [at - 1, { own: asked !== undefined && isSameProducer(producer, asked.producer), same }];
+        const event = events[at - 1];
+        return [at - 1, { own: event !== undefined && isSameProducer(producer, event.producer), same }];
       }),
     );
   }

@@ -1,13 +1,13 @@
-// The schema in PostgreSQL, as a list of steps that only grows. A step and its row in events_migrations are one
-// transaction, so each step runs once. If the newest version is present, nothing else happens, so a role that
-// can only read and insert, and delete from `events_quarantine`, is sufficient.
+// Makes the schema in PostgreSQL in steps. A step and its row in events_migrations are one transaction, so each step
+// runs once. If the newest version is present, nothing else happens, so a role that can only read and insert, and
+// delete from `events_quarantine`, is sufficient.
 //
 // Steps are additive, so older programs work with newer schemas and vice versa. A program refuses a newer schema only
 // if its tables lack a column or require an unknown one (unfitness). Engines without advisory locks work too: a
 // replica that loses a race tries again.
 import pg from 'pg';
 import { unfitness, type Column } from '../ingest/warehouse.ts';
-import { tablesSql } from '../ingest/warehouse-tables.ts';
+import { schemaSteps } from '../ingest/warehouse-tables.ts';
 import { pauseMs } from '../process/backoff.ts';
 import type { ClockAndRandom } from '../process/clock.ts';
 import { assertUtf8, CODE, OlderTables, sqlstateClass, Unusable } from './sessions.ts';
@@ -23,74 +23,49 @@ const ATTEMPTS_MAX = 8;
 const ATTEMPT_PAUSE_FIRST_MS = 50;
 const ATTEMPT_PAUSE_MAX_MS = 1_000;
 
-export interface Step {
-  readonly version: number;
-  readonly sql: (bytewise: string) => string;
-}
+const TYPES = { exists: 'IF NOT EXISTS', time: 'timestamptz', bytes: 'bytea', count: 'bigint', options: '' };
 
-const TYPES = { exists: 'IF NOT EXISTS', time: 'timestamptz', bytes: 'bytea', count: 'bigint', options: '' } as const;
-
-export const STEPS: readonly Step[] = [
-  {
-    version: 1,
-    sql: (bytewise) => tablesSql({ ...TYPES, name: `text ${bytewise}`, producer: `text ${bytewise}` }),
-  },
-  {
-    // Without this index, finding rows with a rare reason among a million took 7 s.
-    version: 2,
-    sql: () => `
-     CREATE INDEX IF NOT EXISTS events_quarantine_code
-       ON events_quarantine (${CODE}, quarantined_at, entry);`,
-  },
-];
-
-const newestOf = (steps: readonly Step[]): number => steps.at(-1)?.version ?? 0;
+/** `bytewise` makes a column compare its texts by bytes. */
+const stepsOf = (bytewise: string): readonly string[] =>
+  schemaSteps({ ...TYPES, name: `text ${bytewise}`, producer: `text ${bytewise}` }, CODE);
+const NEWEST = stepsOf('').length;
 
 /** Brings the schema up to date; see Warehouse.prepare. Rejects with Unusable or OlderTables. */
-export async function migrate(
-  client: pg.PoolClient,
-  { clock, random }: ClockAndRandom,
-  steps: readonly Step[] = STEPS,
-): Promise<string | undefined> {
+export async function migrate(client: pg.PoolClient, { clock, random }: ClockAndRandom): Promise<string | undefined> {
   const encoding = await client.query<{ server_encoding: string }>('SHOW server_encoding');
   assertUtf8(encoding.rows[0]?.server_encoding);
-  let locking = true;
+  let hasLocks = true;
   for (let attempt = 1; ; attempt += 1) {
-    const found = await schemaVersion(client, steps);
-    if (found >= newestOf(steps)) return undefined;
+    const version = await schemaVersion(client);
+    const hasTables = version > 0;
+    if (version >= NEWEST) return undefined;
     try {
-      await runSteps(client, steps, locking, found > 0);
+      await runSteps(client, hasLocks, hasTables);
     } catch (cause) {
       await client.query('ROLLBACK').catch(() => undefined);
-      if (locking && lacksLocks(cause)) locking = false;
-      else if (found > 0 && isTimedOutLock(cause)) return `it waits for ${await holderOfLock(client)}`;
+      if (hasLocks && lacksLocks(cause)) hasLocks = false;
+      else if (hasTables && isTimedOutLock(cause)) return `it waits for ${await holderOfLock(client)}`;
       else if (attempt < ATTEMPTS_MAX && metAnother(cause))
         await clock.sleep(pauseMs(attempt, ATTEMPT_PAUSE_FIRST_MS, ATTEMPT_PAUSE_MAX_MS, random.fraction()));
-      else if (found > 0 && cause instanceof pg.DatabaseError) return `${cause.message} (SQLSTATE ${cause.code})`;
+      else if (hasTables && cause instanceof pg.DatabaseError) return `${cause.message} (SQLSTATE ${cause.code})`;
       else throw cause;
     }
   }
 }
 
-async function runSteps(
-  client: pg.PoolClient,
-  steps: readonly Step[],
-  locking: boolean,
-  hasTables: boolean,
-): Promise<void> {
+async function runSteps(client: pg.PoolClient, hasLocks: boolean, hasTables: boolean): Promise<void> {
   await client.query('BEGIN');
   await client.query(`SELECT set_config('statement_timeout', $1, true)`, [String(STEP_TIMEOUT_MS)]);
   if (hasTables) await client.query(`SELECT set_config('lock_timeout', $1, true)`, [String(LOCK_TRY_MS)]);
-  if (locking) await client.query('SELECT pg_advisory_xact_lock($1)', [LOCK_KEY]);
+  if (hasLocks) await client.query('SELECT pg_advisory_xact_lock($1)', [LOCK_KEY]);
   await client.query(
     'CREATE TABLE IF NOT EXISTS events_migrations (version integer PRIMARY KEY, applied_at timestamptz NOT NULL)',
   );
-  const done = await schemaVersion(client, steps);
-  const bytewise = await bytewiseClause(client);
-  for (const { version, sql } of steps) {
-    if (version <= done) continue;
-    await client.query({ text: sql(bytewise), query_timeout: STEP_TIMEOUT_MS } as pg.QueryConfig);
-    await client.query('INSERT INTO events_migrations VALUES ($1, statement_timestamp())', [version]);
+  const version = await schemaVersion(client);
+  for (const [at, text] of stepsOf(await bytewiseClause(client)).entries()) {
+    if (at < version) continue;
+    await client.query({ text, query_timeout: STEP_TIMEOUT_MS } as pg.QueryConfig);
+    await client.query('INSERT INTO events_migrations VALUES ($1, statement_timestamp())', [at + 1]);
   }
   await client.query('COMMIT');
 }
@@ -138,20 +113,20 @@ const COLUMNS = `
   WHERE attrelid IN (to_regclass('events'), to_regclass('events_quarantine')) AND attnum > 0 AND NOT attisdropped`;
 
 /** Returns the newest version, or 0 in an empty database. Rejects with Unusable or OlderTables. */
-export async function schemaVersion(client: Pick<pg.PoolClient, 'query'>, steps: readonly Step[]): Promise<number> {
-  const tables = await client.query<{ found: boolean; byMonth: boolean }>(
-    `SELECT to_regclass('events_migrations') IS NOT NULL AS found, to_regclass('events_ids') IS NOT NULL AS "byMonth"`,
+export async function schemaVersion(client: Pick<pg.PoolClient, 'query'>): Promise<number> {
+  const tables = await client.query<{ exists: boolean; byMonth: boolean }>(
+    `SELECT to_regclass('events_migrations') IS NOT NULL AS "exists",
+      to_regclass('events_ids') IS NOT NULL AS "byMonth"`,
   );
-  if (tables.rows[0]?.found !== true) return 0;
+  if (tables.rows[0]?.exists !== true) return 0;
   if (tables.rows[0].byMonth) throw new OlderTables('events is partitioned by month, and this version needs one table');
   const newest = await client.query<{ version: number | null }>(
     'SELECT max(version) AS version FROM events_migrations',
   );
-  const found = newest.rows[0]?.version ?? 0;
-  const known = newestOf(steps);
-  if (found < known) return found;
+  const version = newest.rows[0]?.version ?? 0;
+  if (version < NEWEST) return version;
   const why = unfitness((await client.query<Column & pg.QueryResultRow>(COLUMNS)).rows);
-  if (why === undefined) return found;
-  if (found === known) throw new OlderTables(why);
-  throw new Unusable(`the schema has version ${found}, and this program knows ${known}: ${why}`);
+  if (why === undefined) return version;
+  if (version === NEWEST) throw new OlderTables(why);
+  throw new Unusable(`the schema has version ${version}, and this program knows ${NEWEST}: ${why}`);
 }

@@ -7,7 +7,7 @@ import type { ClockAndRandom } from '../process/clock.ts';
 import { isSameProducer } from '../process/producer-name.ts';
 import { byteaArray, textArray, timeArray } from './binary-array.ts';
 import { BatchLanding, landingFailure } from './landing.ts';
-import { migrate, type Step } from './migrations.ts';
+import { migrate } from './migrations.ts';
 import {
   assertOwnSessions,
   assertUtf8,
@@ -29,7 +29,6 @@ export interface PostgresWarehouseOptions extends ClockAndRandom {
   readonly callTimeoutMs?: number;
   /** Only looks up events, so the server may be a standby. */
   readonly readOnly?: boolean;
-  readonly steps?: readonly Step[];
 }
 
 // The condition makes the server delete before it inserts.
@@ -108,7 +107,7 @@ async function release(pool: pg.Pool, system: ClockAndRandom, rows: readonly str
 async function prepare(pool: pg.Pool, options: PostgresWarehouseOptions): Promise<string | undefined> {
   await assertOwnSessions(pool);
   return inSession(pool, async (client) => {
-    const reason = await migrate(client, options, options.steps);
+    const reason = await migrate(client, options);
     if (reason === undefined) await client.query(KEYED);
     return reason;
   });

@@ -16,10 +16,10 @@ const ESTIMATE = 'SELECT (SELECT max(rowid) FROM events) - (SELECT min(rowid) FR
 
 export function createSqliteAdmin(path: string, clock: Clock): WarehouseAdmin {
   let opened: DatabaseSync | undefined;
-  const telling = <T>(work: (database: DatabaseSync) => T): Promise<T> => {
+  const run = <T>(work: (database: DatabaseSync) => T): Promise<T> => {
     try {
       if (!existsSync(path)) throw new Error(NO_FILE);
-      return Promise.resolve(work((opened ??= opening(path))));
+      return Promise.resolve(work((opened ??= open(path))));
     } catch (cause) {
       return Promise.reject(new WarehouseFailed(messageOf(misconfigured(cause, path)), { cause }));
     }
@@ -29,8 +29,8 @@ export function createSqliteAdmin(path: string, clock: Clock): WarehouseAdmin {
   return {
     place: sqliteUri(path),
     ...adminOfTables({
-      rows: (sql, ...values) => telling((database) => database.prepare(numbered(sql)).all(...values)),
-      change: (sql, ...values) => telling((database) => Number(database.prepare(numbered(sql)).run(...values).changes)),
+      rows: (sql, ...values) => run((database) => database.prepare(numbered(sql)).all(...values)),
+      change: (sql, ...values) => run((database) => Number(database.prepare(numbered(sql)).run(...values).changes)),
       code: CODE,
       estimate: ESTIMATE,
       shown: same,
@@ -44,7 +44,7 @@ export function createSqliteAdmin(path: string, clock: Clock): WarehouseAdmin {
     }),
     clock: () => Promise.resolve(undefined),
     eraseTraces: () =>
-      telling((database) => {
+      run((database) => {
         // `busy` is 1 if a reader was still using the log when the busy timeout expired.
         const { busy } = database.prepare('PRAGMA wal_checkpoint(TRUNCATE)').get() as { readonly busy: number };
         if (busy !== 0) throw new Error(`${path}-wal is in use and still holds the bodies; run the same command again`);
@@ -54,7 +54,7 @@ export function createSqliteAdmin(path: string, clock: Clock): WarehouseAdmin {
   };
 }
 
-function opening(path: string): DatabaseSync {
+function open(path: string): DatabaseSync {
   const database = openFile(path, false);
   database.function('sha256', { deterministic: true }, (text) => hash('sha256', String(text)));
   return database;

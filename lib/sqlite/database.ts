@@ -132,18 +132,18 @@ export class Database {
   /** Throws if the file does not exist. Opens it again if it, its log or the log's index was deleted or replaced. */
   #opened(): Handle {
     const identity = identityOf(this.#path);
-    if (identity === GONE) throw new Error(NO_FILE);
+    if (identity === MISSING) throw new Error(NO_FILE);
     if (this.#handle !== undefined && this.#handle.identity !== identity) this.close();
     if (this.#handle?.logs !== undefined) this.#keepLog(this.#handle.database, this.#handle.logs);
     const statements = new Map<string, StatementSync>();
     return (this.#handle ??= { database: openFile(this.#path, this.#readOnly), identity, logs: undefined, statements });
   }
 
-  #keepLog(database: DatabaseSync, known: readonly string[]): void {
+  #keepLog(database: DatabaseSync, previous: readonly string[]): void {
     const logs = this.#logs;
-    if (logs.every((one, at) => one === known[at])) return;
+    if (logs.every((one, at) => one === previous[at])) return;
     // The rows in the log are saved, unless another program has begun a new log or index.
-    const isOurs = logs.every((one, at) => one === GONE || one === known[at]);
+    const isOurs = logs.every((one, at) => one === MISSING || one === previous[at]);
     if (isOurs && !this.#readOnly) database.exec('PRAGMA wal_checkpoint(PASSIVE)');
     this.close();
   }
@@ -166,11 +166,11 @@ export class Database {
   }
 }
 
-const GONE = '';
+const MISSING = '';
 
 function identityOf(path: string): string {
-  const found = statSync(path, { bigint: true, throwIfNoEntry: false });
-  return found === undefined ? GONE : `${found.dev} ${found.ino}`;
+  const status = statSync(path, { bigint: true, throwIfNoEntry: false });
+  return status === undefined ? MISSING : `${status.dev} ${status.ino}`;
 }
 
 function transaction<T>(open: Handle, work: () => T): T {
@@ -210,8 +210,8 @@ function landOne(open: Handle, event: LandingEvent, landedAt: string): LandingOu
 }
 
 function comparedRow(open: Handle, { id, producer, body }: LandedBefore): ComparedRow | undefined {
-  const found = statement(open, COMPARED).get(body, JSON.stringify(id), id);
-  return found && { own: isSameProducer(String(found['producer']), producer), same: found['same'] === 1 };
+  const row = statement(open, COMPARED).get(body, JSON.stringify(id), id);
+  return row && { own: isSameProducer(String(row['producer']), producer), same: row['same'] === 1 };
 }
 
 function quarantineOne(open: Handle, quarantined: QuarantinedEntry, now: string): void {

@@ -3,7 +3,7 @@ import { accessSync, closeSync, constants, openSync, opendirSync, statSync } fro
 import { dirname, resolve } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { tablesDiffer, unfitness, WarehouseMisconfigured, type Column } from '../ingest/warehouse.ts';
-import { tablesSql } from '../ingest/warehouse-tables.ts';
+import { schemaSteps } from '../ingest/warehouse-tables.ts';
 import type { Clock } from '../process/clock.ts';
 import { errorCode } from '../process/operator-file.ts';
 import { sqliteUri } from '../process/uri.ts';
@@ -16,14 +16,11 @@ const PREPARE_RETRY_MS = 50;
 export const CODE = `CASE instr(reason, ':') WHEN 0 THEN reason ELSE substr(reason, 1, instr(reason, ':') - 1) END`;
 
 // Times are RFC 3339 text in UTC, so that people can read them. A NUL in a producer's name is refused, as in
-// PostgreSQL. SQLite compares texts byte by byte. Steps are additive; see lib/postgres/migrations.ts.
+// PostgreSQL. SQLite compares texts byte by byte.
 const PRODUCER = 'text CHECK (instr(producer, char(0)) = 0)';
 const TYPES = { name: 'text', producer: PRODUCER, time: 'text', bytes: 'blob', count: 'integer', options: 'STRICT' };
-export const STEPS: readonly string[] = [
-  tablesSql({ ...TYPES, exists: '' }),
-  `CREATE INDEX events_quarantine_code ON events_quarantine (${CODE}, quarantined_at, entry);`,
-];
-const KNOWN = STEPS.length;
+export const STEPS = schemaSteps({ ...TYPES, exists: '' }, CODE);
+const NEWEST = STEPS.length;
 
 /** `errcode` is the extended result code (sqlite.org/rescode.html). */
 type SqliteError = Error & { readonly errcode: number };
@@ -77,14 +74,14 @@ export function fileFault(path: string, writes: boolean): string | undefined {
   const folder = dirname(resolve(path));
   let what = `no file can be created in ${folder}`;
   try {
-    const found = statSync(path, { throwIfNoEntry: false });
-    if (found?.isDirectory() === true) return 'expected a file: this is a directory';
+    const status = statSync(path, { throwIfNoEntry: false });
+    if (status?.isDirectory() === true) return 'expected a file: this is a directory';
     // SQLite would wait for a writer of a pipe, and the process could not exit until then.
-    if (found?.isFile() === false) return 'expected a regular file';
-    if (found !== undefined && !writes) return undefined;
+    if (status?.isFile() === false) return 'expected a regular file';
+    if (status !== undefined && !writes) return undefined;
     opendirSync(folder).closeSync();
     accessSync(folder, constants.W_OK | constants.X_OK);
-    if (found === undefined) return NO_FILE;
+    if (status === undefined) return NO_FILE;
     what = 'it cannot be written';
     closeSync(openSync(path, 'r+'));
     return undefined;
@@ -97,7 +94,7 @@ export function fileFault(path: string, writes: boolean): string | undefined {
 export function inspectSqlite(path: string): number {
   const database = openFile(path, true);
   try {
-    return knownVersion(database, path);
+    return versionOf(database, path);
   } finally {
     database.close();
   }
@@ -111,13 +108,13 @@ function makeSchema(path: string): string | undefined {
   const database = openFile(path, false);
   try {
     database.exec('PRAGMA journal_mode = WAL');
-    const found = knownVersion(database, path);
-    if (found >= KNOWN) return undefined;
+    const version = versionOf(database, path);
+    if (version >= NEWEST) return undefined;
     try {
       migrate(database, path);
       return undefined;
     } catch (cause) {
-      if (found > 0 && busy(cause)) return 'it waits for another process that writes to the file';
+      if (version > 0 && busy(cause)) return 'it waits for another process that writes to the file';
       throw cause;
     }
   } finally {
@@ -128,21 +125,21 @@ function makeSchema(path: string): string | undefined {
 /** If this throws, the caller closes the file, which rolls back the transaction. */
 function migrate(database: DatabaseSync, path: string): void {
   database.exec('BEGIN IMMEDIATE');
-  const found = knownVersion(database, path);
-  for (const sql of STEPS.slice(found)) database.exec(sql);
-  database.exec(`PRAGMA user_version = ${Math.max(found, KNOWN)}; COMMIT`);
+  const version = versionOf(database, path);
+  for (const sql of STEPS.slice(version)) database.exec(sql);
+  database.exec(`PRAGMA user_version = ${Math.max(version, NEWEST)}; COMMIT`);
 }
 
 const COLUMNS = `
   SELECT tables.name AS "table", columns.name AS name, columns."notnull" AND columns.dflt_value IS NULL AS required
   FROM sqlite_schema AS tables JOIN pragma_table_info(tables.name) AS columns WHERE tables.type = 'table'`;
 
-function knownVersion(database: DatabaseSync, path: string): number {
-  const found = Number(database.prepare('PRAGMA user_version').get()?.['user_version']);
-  const why = found < KNOWN ? undefined : unfitness(database.prepare(COLUMNS).all() as unknown as Column[]);
-  if (why === undefined) return found;
-  if (found === KNOWN) throw tablesDiffer(sqliteUri(path), why);
+function versionOf(database: DatabaseSync, path: string): number {
+  const version = Number(database.prepare('PRAGMA user_version').get()?.['user_version']);
+  const why = version < NEWEST ? undefined : unfitness(database.prepare(COLUMNS).all() as unknown as Column[]);
+  if (why === undefined) return version;
+  if (version === NEWEST) throw tablesDiffer(sqliteUri(path), why);
   throw new WarehouseMisconfigured(
-    `${sqliteUri(path)}: the schema has version ${found}, and this program knows ${KNOWN}: ${why}`,
+    `${sqliteUri(path)}: the schema has version ${version}, and this program knows ${NEWEST}: ${why}`,
   );
 }

@@ -30,8 +30,8 @@ export function createSqliteWarehouse(options: SqliteWarehouseOptions): Warehous
     find: async (id, producer) => {
       if (!id.isWellFormed() || !producer.isWellFormed()) return { kind: 'unknown' };
       try {
-        const found = await thread.ask('find', [id, producer]);
-        return found.kind === 'rejected' ? { ...found, body: Buffer.from(found.body) } : found;
+        const result = await thread.ask('find', [id, producer]);
+        return result.kind === 'rejected' ? { ...result, body: Buffer.from(result.body) } : result;
       } catch {
         return { kind: 'unavailable' };
       }
@@ -41,7 +41,7 @@ export function createSqliteWarehouse(options: SqliteWarehouseOptions): Warehous
   };
 }
 
-/** Copies each body out of its block, because a message would copy the whole block: see message.ts. */
+/** Copies each body out of its block, because a message would copy the whole block: see batch-message.ts. */
 const copiesOf = <T extends { readonly body: Buffer }>(entries: readonly T[]): T[] =>
   entries.map((entry) => ({ ...entry, body: new Uint8Array(entry.body) as Buffer }));
 
@@ -64,7 +64,7 @@ class Thread {
 
   ask<Method extends keyof Methods>(
     method: Method,
-    given: Parameters<Methods[Method]>,
+    args: Parameters<Methods[Method]>,
     moved: readonly ArrayBuffer[] = [],
   ): Promise<Awaited<ReturnType<Methods[Method]>>> {
     const worker = (this.#worker ??= this.#start());
@@ -73,7 +73,7 @@ class Thread {
     return new Promise((resolve, reject) => {
       this.#pending.set(number, { resolve: resolve as Pending['resolve'], reject });
       worker.ref();
-      const call: WorkerCall = { number, method, given };
+      const call: WorkerCall = { number, method, args };
       worker.postMessage(call, moved);
     });
   }
@@ -91,8 +91,8 @@ class Thread {
       workerData: this.#options,
     });
     worker.on('message', (reply: WorkerReply) => this.#settle(reply));
-    worker.on('error', (cause) => this.#lost(worker, cause));
-    worker.on('exit', () => this.#lost(worker, new Error('the thread of the SQLite warehouse has ended')));
+    worker.on('error', (cause) => this.#fail(worker, cause));
+    worker.on('exit', () => this.#fail(worker, new Error('the thread of the SQLite warehouse has ended')));
     return worker;
   }
 
@@ -105,7 +105,7 @@ class Thread {
     pending?.reject(new (KINDS[kind] ?? Error)(error.message, { cause: error.cause }));
   }
 
-  #lost(worker: Worker, cause: unknown): void {
+  #fail(worker: Worker, cause: unknown): void {
     if (worker !== this.#worker) return;
     this.#worker = undefined;
     for (const { reject } of this.#pending.values()) reject(cause instanceof Error ? cause : new Error(String(cause)));

@@ -13,7 +13,7 @@ export type Methods = Pick<
 export interface WorkerCall {
   readonly number: number;
   readonly method: keyof Methods;
-  readonly given: readonly unknown[];
+  readonly args: readonly unknown[];
 }
 
 /** An error loses its class between threads, so the reply names it. */
@@ -32,10 +32,10 @@ function land(message: BatchMessage): readonly LandingOutcome[] {
   }
 }
 
-async function answer({ number, method, given }: WorkerCall): Promise<WorkerReply> {
-  const run = (method === 'land' ? land : database[method].bind(database)) as (...given: readonly unknown[]) => unknown;
+async function answer({ number, method, args }: WorkerCall): Promise<WorkerReply> {
+  const run = (method === 'land' ? land : database[method].bind(database)) as (...args: readonly unknown[]) => unknown;
   try {
-    return { number, value: await run(...given) };
+    return { number, value: await run(...args) };
   } catch (cause) {
     const error = cause as Error;
     return { number, error, kind: error.constructor.name };
