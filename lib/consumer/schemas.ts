@@ -4,7 +4,7 @@ import { readdir } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { isErased } from '../ingest/erased.ts';
 import type { Clock } from '../process/clock.ts';
-import { errno, readOperatorFile } from '../process/operator-file.ts';
+import { errno, readOperatorFile, type ReadFile } from '../process/operator-file.ts';
 import { EXIT, StartFailure } from '../process/program.ts';
 import { reloadable, type Reloading } from '../process/reloadable.ts';
 import { SchemaChecker, type CheckedEvent, type Problems } from './schema-checker.ts';
@@ -22,14 +22,21 @@ async function namesIn(folder: string): Promise<readonly string[]> {
   return names.filter((name) => name.endsWith(ENDING)).sort();
 }
 
-/** Loads schemas of a folder. `tried` may have any name. */
-async function load(clock: Clock, folder: string, names: Iterable<string>, last?: SchemaChecker, tried?: string) {
+interface Loading {
+  readonly read?: ReadFile;
+  readonly last?: SchemaChecker | undefined;
+  /** A file that may have any name. */
+  readonly tried?: string;
+}
+
+async function load(clock: Clock, folder: string, names: Iterable<string>, loading: Loading = {}) {
+  const { read = readOperatorFile, last, tried } = loading;
   const files = new Map<string, Buffer>();
   const faults: [name: string, fault: string][] = [];
   for (const name of names)
     if (name !== tried && !NAME.test(name)) faults.push([name, 'expected <type>.json, e.g. order.placed.json']);
     else
-      await readOperatorFile(join(folder, name)).then(
+      await read(join(folder, name)).then(
         (content) => files.set(name, content),
         (cause: unknown) => faults.push([name, `expected a readable file (${errno(cause)})`]),
       );
@@ -59,7 +66,7 @@ export async function checkSchemas(folder: string | undefined, clock: Clock): Pr
 export async function readSchema(path: string, clock: Clock) {
   const [folder, name] = [dirname(path), basename(path)];
   const names = new Set([name, ...(await namesIn(folder).catch(() => []))]);
-  const schemas = await load(clock, folder, names, undefined, name);
+  const schemas = await load(clock, folder, names, { tried: name });
   const fault = schemas.faults.get(name);
   if (fault !== undefined) throw new StartFailure(EXIT.configuration, `${path}: ${fault}`);
   let events = 0;
@@ -79,8 +86,8 @@ export type WatchedSchemas = NonNullable<Awaited<ReturnType<typeof watchedSchema
  */
 export async function watchedSchemas(folder: string | undefined, clock: Clock) {
   if (folder === undefined) return undefined;
-  const schemas = await reloadable([folder], async (last?: SchemaChecker) =>
-    load(clock, folder, await namesIn(folder), last),
+  const schemas = await reloadable([folder], async (read, last?: SchemaChecker) =>
+    load(clock, folder, await namesIn(folder), { read, last }),
   );
   return {
     /** `onOutcome` receives `false` while a type has no usable schema, or an older one. */

@@ -90,8 +90,8 @@ export class Exchange {
 
   /** `undefined` before the verdict, and if the certificate is not trusted. Set for a producer without the audience. */
   get producer(): string | undefined {
-    const { judged } = this.connection.context;
-    return judged && producerOf(judged.verdict);
+    const { latest } = this.connection.context;
+    return latest && producerOf(latest.verdict);
   }
 
   get route(): string {

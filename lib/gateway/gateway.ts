@@ -156,7 +156,7 @@ export class Gateway {
           return lastResponse(requestId, answer, clock);
         },
         plainHttp: (sentId) => lastResponse(requestIdFrom(sentId, random), PLAIN_HTTP, clock),
-        producerOf: ({ judged }) => (judged?.verdict.kind === 'producer' ? judged.verdict.producer : undefined),
+        producerOf: ({ latest }) => (latest?.verdict.kind === 'producer' ? latest.verdict.producer : undefined),
         closed: this.#context.logsAnswers ? (connection) => this.#closed(connection) : undefined,
         bug: (cause, { address }) =>
           this.#context.log.error({ err: cause, address }, 'a connection failed and was closed'),
@@ -276,8 +276,8 @@ export class Gateway {
     return handler(exchange, match.parameter);
   }
 
-  #closed({ address, context: { judged } }: Connection<ClientContext>): void {
-    this.#context.log.debug({ address, producer: judged && producerOf(judged.verdict) }, 'connection closed');
+  #closed({ address, context: { latest } }: Connection<ClientContext>): void {
+    this.#context.log.debug({ address, producer: latest && producerOf(latest.verdict) }, 'connection closed');
   }
 }
 

@@ -77,8 +77,8 @@ export class Producers {
     return new Producers(rows);
   }
 
-  static async read(path: string): Promise<Producers> {
-    const text = await readOperatorFile(path, JSON_BYTES_MAX).then(textOf, (cause: unknown) => {
+  static async read(path: string, read = readOperatorFile): Promise<Producers> {
+    const text = await read(path, JSON_BYTES_MAX).then(textOf, (cause: unknown) => {
       throw new Error(`expected a readable file (${errno(cause)})`, { cause });
     });
     return Producers.parse(text);

@@ -86,14 +86,14 @@ async function tokenFiles({
   if (jwks === undefined) return { keys: undefined, verifier: undefined };
   // Only a gateway that accepts tokens loads the library.
   const { tokenKeys, TokenVerifier } = await import('../identity/token-verifier.ts');
-  const keys = jwks.startsWith('https://') ? undefined : await reloadable([jwks], () => tokenKeys(jwks));
+  const keys = jwks.startsWith('https://') ? undefined : await reloadable([jwks], (read) => tokenKeys(jwks, read));
   return { keys, verifier: new TokenVerifier({ keys: keys?.value ?? new URL(jwks), issuer, audience }) };
 }
 
 async function producersFile({ producersFile: path }: GatewayConfig): Promise<Reloadable<Producers> | undefined> {
   if (path === undefined) return undefined;
-  return reloadable([path], () =>
-    Producers.read(path).catch((cause: unknown) => {
+  return reloadable([path], (read) =>
+    Producers.read(path, read).catch((cause: unknown) => {
       throw new StartFailure(EXIT.configuration, `INGEST_PRODUCERS_FILE=${JSON.stringify(path)}: ${messageOf(cause)}`);
     }),
   );

@@ -18,11 +18,11 @@ export interface ClientContext {
   /** The trust material that accepts the certificate, and until when. */
   trust: ClientTrust;
   trustedUntilMs: number;
-  /** The latest verdict. If `byToken` is true, it applies only to requests with the same token (or without one). */
-  judged: Judged | undefined;
+  latest: LatestVerdict | undefined;
 }
 
-interface Judged {
+/** If `byToken` is true, it applies only to requests with the same token (or without one). */
+interface LatestVerdict {
   readonly byToken: boolean;
   readonly token: string | undefined;
   readonly verdict: Verdict;
@@ -63,15 +63,15 @@ export class Authority {
   readonly context = (): ClientContext => ({
     trust: this.#trust,
     trustedUntilMs: this.#trust.handshakeUntilMs(this.#options.clock.epochMs()),
-    judged: undefined,
+    latest: undefined,
   });
 
   /** Returns a promise if no earlier verdict applies, and OpenSSL or the token (`authorization`) must be asked. */
   judge(connection: Client, authorization: string | undefined): Verdict | Promise<Verdict> {
     const now = this.#options.clock.epochMs();
-    const { judged } = connection.context;
-    if (judged !== undefined && now < judged.verdict.untilMs && this.#isCurrent(judged))
-      if (!judged.byToken || judged.token === authorization) return judged.verdict;
+    const { latest } = connection.context;
+    if (latest !== undefined && now < latest.verdict.untilMs && this.#isCurrent(latest))
+      if (!latest.byToken || latest.token === authorization) return latest.verdict;
     return this.#newVerdict(connection, authorization, now);
   }
 
@@ -91,14 +91,14 @@ export class Authority {
     // Connections may arrive meanwhile whose handshakes began before.
     const older = () => connections().filter(({ context }) => context.trust !== trust);
     try {
-      for (let left = older(); left.length > 0; left = older())
-        for (const one of left.toSorted((a, b) => Number(isListed(b) ?? false) - Number(isListed(a) ?? false))) {
+      for (let remaining = older(); remaining.length > 0; remaining = older())
+        for (const one of remaining.toSorted((a, b) => Number(isListed(b) ?? false) - Number(isListed(a) ?? false))) {
           const { clientCertificate: client } = one;
           const isAccepted = client !== undefined && client.fault === undefined;
           const nowMs = this.#options.clock.epochMs();
           const trustedUntilMs = isAccepted ? await trust.untilMs(client.certificate, nowMs) : Infinity;
           if (this.#trust !== trust) return closed;
-          Object.assign(one.context, { trust, trustedUntilMs, judged: undefined });
+          Object.assign(one.context, { trust, trustedUntilMs, latest: undefined });
           if (trustedUntilMs > 0) continue;
           one.retire();
           closed.push(one);
@@ -114,7 +114,7 @@ export class Authority {
     this.#generation += 1;
   }
 
-  #isCurrent({ trust, generation }: Judged): boolean {
+  #isCurrent({ trust, generation }: LatestVerdict): boolean {
     return generation === this.#generation && (trust === this.#trust || this.#isReplacing);
   }
 
@@ -134,13 +134,13 @@ export class Authority {
     const generation = this.#generation;
     const keep = (verdict: Verdict, byToken = false): Verdict => {
       const token = byToken ? authorization : undefined;
-      context.judged = { byToken, token, verdict, trust: context.trust, generation };
+      context.latest = { byToken, token, verdict, trust: context.trust, generation };
       return verdict;
     };
     if (client === undefined) return keep(unauthenticated('a client certificate is required'));
     const { certificate, fault } = client;
     if (fault !== undefined) return keep(unauthenticated(`the client certificate is not accepted (${fault})`));
-    const judged = (untilMs: number): Verdict | Promise<Verdict> => {
+    const decide = (untilMs: number): Verdict | Promise<Verdict> => {
       // The client may have a new certificate, for which it needs a new connection.
       if (untilMs <= now) connection.retire();
       if (untilMs <= now) return keep(unauthenticated(NO_LONGER_ACCEPTED));
@@ -156,10 +156,10 @@ export class Authority {
     };
     const untilMs = Math.min(context.trustedUntilMs, certificate.validToDate.getTime());
     const trust = this.#trust;
-    if ((context.trust === trust || this.#isReplacing) && now < untilMs) return judged(untilMs);
+    if ((context.trust === trust || this.#isReplacing) && now < untilMs) return decide(untilMs);
     return trust.untilMs(certificate, now).then((trustedUntilMs) => {
       Object.assign(context, { trust, trustedUntilMs });
-      return judged(trustedUntilMs);
+      return decide(trustedUntilMs);
     });
   }
 }

@@ -1,7 +1,7 @@
 // Copies certificates and revocation lists for trials (client-trust.ts): byte for byte, except for the public key and
 // the signature, which belong to keys of the trial. Equal originals have equal copies.
 import { createPrivateKey, createPublicKey, hash, sign, type KeyObject, type X509Certificate } from 'node:crypto';
-import { der, fieldsOf, inside, sequencesIn, TAG, type Element } from './der.ts';
+import { der, extensionOf, inside, structureOf, TAG, type Tree } from './der.ts';
 
 /** The DER of the algorithm Ed25519, and of a private key without its last 32 bytes (RFC 8410, section 7). */
 const ALGORITHM = Buffer.from('300506032b6570', 'hex');
@@ -11,7 +11,7 @@ const BASIC_CONSTRAINTS = Buffer.from('0603551d13', 'hex');
 const SUBJECT_KEY_IDENTIFIER = Buffer.from('0603551d0e', 'hex');
 const AUTHORITY_KEY_IDENTIFIER = Buffer.from('0603551d23', 'hex');
 
-const NO_NAME = der(TAG.sequence);
+const NO_NAME = der([TAG.sequence]);
 const A_NAME = Buffer.from('300c310a300806035504030c0161', 'hex');
 
 const spki = (key: KeyObject): Buffer => key.export({ type: 'spki', format: 'der' });
@@ -27,12 +27,10 @@ export const certificateCopy = (certificate: X509Certificate, issuerKey: KeyObje
 
 export const listCopy = (list: Buffer, issuerKey: KeyObject): string => copyOf('X509 CRL', list, issuerKey);
 
-/** The first sequence in a certificate or a list is the algorithm, and the fifth in a certificate is the public key. */
 function copyOf(label: string, original: Buffer, issuerKey: KeyObject, own?: Buffer): string {
-  const fields = fieldsOf(original);
-  const [algorithm, , , , publicKey] = sequencesIn(fields);
-  const copied = fields.map((one) => (one === algorithm ? ALGORITHM : (one === publicKey && own) || one.raw));
-  return signed(label, copied, issuerKey);
+  const { fields, algorithm, publicKey } = structureOf(original);
+  const copies = fields.map((one) => (one === algorithm ? ALGORITHM : (one === publicKey && own) || one.raw));
+  return signed(label, copies, issuerKey);
 }
 
 /**
@@ -40,30 +38,25 @@ function copyOf(label: string, original: Buffer, issuerKey: KeyObject, own?: Buf
  * authority without a name needs one in its certificates, or they would look self-signed.
  */
 export function leafOf(authority: X509Certificate, key: KeyObject): string {
-  const [, , dates, subject] = sequencesIn(fieldsOf(authority.raw)).map(({ raw }) => raw);
+  const { dates, subject } = structureOf(authority.raw);
+  const issuer = subject?.raw ?? NO_NAME;
   const own = spki(createPublicKey(key));
-  const keyId = extensionOf(authority, SUBJECT_KEY_IDENTIFIER)?.content;
-  const identifier = keyId && der(TAG.octets, der(TAG.sequence, der(0x80, keyId)));
-  const fields = [
-    der(0xa0, der(TAG.integer, Buffer.of(2))),
-    der(TAG.integer, Buffer.of(0x40), own.subarray(-15)),
-    ...[ALGORITHM, subject as Buffer, dates as Buffer, subject?.equals(NO_NAME) === true ? A_NAME : NO_NAME, own],
-    ...(identifier ? [der(0xa3, der(TAG.sequence, der(TAG.sequence, AUTHORITY_KEY_IDENTIFIER, identifier)))] : []),
+  const keyId = extensionOf(authority.raw, SUBJECT_KEY_IDENTIFIER)?.content;
+  const identifier = keyId && ([TAG.octets, [TAG.sequence, [0x80, keyId]]] as const);
+  const fields: readonly (Uint8Array | Tree)[] = [
+    [0xa0, [TAG.integer, Buffer.of(2)]],
+    [TAG.integer, Buffer.of(0x40), own.subarray(-15)],
+    ...[ALGORITHM, issuer, dates?.raw ?? NO_NAME, issuer.equals(NO_NAME) ? A_NAME : NO_NAME, own],
+    ...(identifier ? [[0xa3, [TAG.sequence, [TAG.sequence, AUTHORITY_KEY_IDENTIFIER, identifier]]] as const] : []),
   ];
   return signed('CERTIFICATE', fields, trialKey(authority));
 }
 
-export const claimsAuthority = (certificate: X509Certificate): boolean =>
-  inside(extensionOf(certificate, BASIC_CONSTRAINTS))[0]?.tag === TAG.boolean;
+export const claimsAuthority = ({ raw }: X509Certificate): boolean =>
+  inside(extensionOf(raw, BASIC_CONSTRAINTS))[0]?.tag === TAG.boolean;
 
-function signed(label: string, fields: readonly Uint8Array[], key: KeyObject): string {
-  const body = der(TAG.sequence, ...fields);
-  const whole = der(TAG.sequence, body, ALGORITHM, der(TAG.bits, Buffer.of(0), sign(null, body, key)));
+function signed(label: string, fields: readonly (Uint8Array | Tree)[], key: KeyObject): string {
+  const body = der([TAG.sequence, ...fields]);
+  const whole = der([TAG.sequence, body, ALGORITHM, [TAG.bits, Buffer.of(0), sign(null, body, key)]]);
   return `-----BEGIN ${label}-----\n${whole.toString('base64')}\n-----END ${label}-----\n`;
-}
-
-function extensionOf({ raw }: X509Certificate, id: Buffer): Element | undefined {
-  const list = fieldsOf(raw).find(({ tag }) => tag === 0xa3);
-  const extensions = inside(inside(list)[0]).map(inside);
-  return inside(extensions.find(([type]) => type?.raw.equals(id) === true)?.at(-1))[0];
 }

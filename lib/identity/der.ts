@@ -15,7 +15,7 @@ export const TAG = { boolean: 1, integer: 2, bits: 3, octets: 4, sequence: 0x30,
 
 /** Parses consecutive DER elements. Throws a RangeError if the last one is incomplete. */
 export function elements(der: Buffer): Element[] {
-  const found: Element[] = [];
+  const all: Element[] = [];
   for (let start = 0; start < der.length;) {
     let at = start + 2;
     let length = der.readUInt8(start + 1);
@@ -26,18 +26,29 @@ export function elements(der: Buffer): Element[] {
     }
     const end = at + length;
     if (end > der.length) throw new RangeError('incomplete DER');
-    found.push({ tag: der.readUInt8(start), content: der.subarray(at, end), raw: der.subarray(start, end) });
+    all.push({ tag: der.readUInt8(start), content: der.subarray(at, end), raw: der.subarray(start, end) });
     start = end;
   }
-  return found;
+  return all;
 }
 
 export const inside = (element: Element | undefined): Element[] => elements(element?.content ?? Buffer.alloc(0));
 
 export const sequencesIn = (fields: readonly Element[]): Element[] => fields.filter(({ tag }) => tag === TAG.sequence);
 
-/** The fields of a certificate or of a list (RFC 5280, sections 4.1 and 5.1). */
-export const fieldsOf = (original: Buffer): Element[] => inside(inside(elements(original)[0])[0]);
+/** The fields of a certificate or of a list (RFC 5280, sections 4.1 and 5.1). A list has no subject and public key. */
+export function structureOf(original: Buffer) {
+  const fields = inside(inside(elements(original)[0])[0]);
+  const [algorithm, , dates, subject, publicKey] = sequencesIn(fields);
+  return { fields, algorithm, dates, subject, publicKey };
+}
+
+/** Returns the value of the extension of a certificate that has the DER `id`. */
+export function extensionOf(certificate: Buffer, id: Buffer): Element | undefined {
+  const list = structureOf(certificate).fields.find(({ tag }) => tag === 0xa3);
+  const extensions = inside(inside(list)[0]).map(inside);
+  return inside(extensions.find(([type]) => type?.raw.equals(id) === true)?.at(-1))[0];
+}
 
 /**
  * Returns the first common name in the subject of a certificate.
@@ -46,16 +57,18 @@ export const fieldsOf = (original: Buffer): Element[] => inside(inside(elements(
  * NIST name, such as brainpoolP256r1.
  */
 export function commonName(certificate: Buffer): string | undefined {
-  const [, , , subject] = sequencesIn(fieldsOf(certificate));
-  const attributes = inside(subject).flatMap(inside).map(inside);
+  const attributes = inside(structureOf(certificate).subject).flatMap(inside).map(inside);
   const [, value] = attributes.find(([type]) => type?.content.equals(COMMON_NAME) === true) ?? [];
   if (value?.tag === TAG.bmpString) return Buffer.from(value.content).swap16().toString('utf16le');
   return value?.content.toString(value.tag === TAG.utf8String ? 'utf8' : 'latin1');
 }
 const COMMON_NAME = Buffer.of(0x55, 4, 3);
 
-export function der(tag: number, ...parts: readonly Uint8Array[]): Buffer {
-  const content = Buffer.concat(parts);
+/** An element to write. Parts without a tag are DER already. */
+export type Tree = readonly [tag: number, ...parts: readonly (Uint8Array | Tree)[]];
+
+export function der([tag, ...parts]: Tree): Buffer {
+  const content = Buffer.concat(parts.map((part) => (part instanceof Uint8Array ? part : der(part))));
   if (content.length < 0x80) return Buffer.concat([Buffer.of(tag, content.length), content]);
   const digits = content.length.toString(16);
   const length = Buffer.from(digits.padStart(2 * Math.ceil(digits.length / 2), '0'), 'hex');

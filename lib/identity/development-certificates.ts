@@ -35,23 +35,23 @@ export async function developmentCertificates(stateDir: string, audienceUri: str
   const files = filesIn(folder);
   if (isUsable(files, audienceUri, nowMs)) return files;
   makeFolder(stateDir);
-  const made = mkdtempSync(join(stateDir, 'tls-'));
+  const draft = mkdtempSync(join(stateDir, 'tls-'));
   const { DatabaseSync } = await import('node:sqlite');
   // The operating system releases the lock on a SQLite file when the process exits, even after SIGKILL.
   const lock = new DatabaseSync(join(stateDir, 'certificates.lock'), { timeout: LOCK_MS_MAX });
   try {
     lock.exec('BEGIN EXCLUSIVE');
     if (isUsable(files, audienceUri, nowMs)) return files;
-    const { error, status, stderr } = spawnSync(SCRIPT, [made, audienceUri], { encoding: 'utf8' });
+    const { error, status, stderr } = spawnSync(SCRIPT, [draft, audienceUri], { encoding: 'utf8' });
     if (error !== undefined) throw error;
     if (status !== 0)
       throw new Error(`development certificates cannot be made: ${stderr.trim().split('\n').at(-1) ?? ''}`);
     rmSync(folder, { recursive: true, force: true });
-    renameSync(made, folder);
+    renameSync(draft, folder);
     return files;
   } finally {
     lock.close();
-    rmSync(made, { recursive: true, force: true });
+    rmSync(draft, { recursive: true, force: true });
   }
 }
 

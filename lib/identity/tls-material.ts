@@ -8,7 +8,7 @@ import { ClientTrust, serverFault } from './client-trust.ts';
 import { nameOf, quoted, readRevocationList, type RevocationList } from './revocation-list.ts';
 import type { Clock } from '../process/clock.ts';
 import { messageOf } from '../process/message-of.ts';
-import { errno, readOperatorFile } from '../process/operator-file.ts';
+import { errno, readOperatorFile, type ReadFile } from '../process/operator-file.ts';
 import { allStarted, EXIT, StartFailure } from '../process/program.ts';
 import { reloadable, type Reloadable } from '../process/reloadable.ts';
 
@@ -43,22 +43,22 @@ const refused = (message: string): StartFailure => new StartFailure(EXIT.configu
 const INTENDED = new Set(['CERT_HAS_EXPIRED', 'CERT_NOT_YET_VALID', 'CRL_HAS_EXPIRED', 'CERT_REVOKED']);
 
 /** Rejects with a StartFailure that names each file that cannot be read, or else the first file that cannot be used. */
-export async function loadTlsMaterial(files: TlsFiles, nowMs: number): Promise<TlsMaterial> {
+export async function loadTlsMaterial(files: TlsFiles, nowMs: number, read?: ReadFile): Promise<TlsMaterial> {
   try {
-    return await materialOf(files, nowMs);
+    return await materialOf(files, nowMs, read);
   } catch (cause) {
     if (cause instanceof StartFailure) throw cause;
     throw refused(`${place(files, 'cert')}, ${place(files, 'clientCa')}: they cannot be used (${messageOf(cause)})`);
   }
 }
 
-async function materialOf(files: TlsFiles, nowMs: number): Promise<TlsMaterial> {
+async function materialOf(files: TlsFiles, nowMs: number, read = readOperatorFile): Promise<TlsMaterial> {
   const [[certs, own], keys, [cas, authorities], crl] = await allStarted([
-    certificatesIn(files, 'cert'),
-    pemBlocks(files, 'key', /./, 'a private key'),
-    certificatesIn(files, 'clientCa'),
+    certificatesIn(files, 'cert', read),
+    pemBlocks(files, 'key', read, /./, 'a private key'),
+    certificatesIn(files, 'clientCa', read),
     // Node uses only the first list in a string, so each list is a string of its own.
-    files.clientCrl === undefined ? undefined : pemBlocks(files, 'clientCrl', /^X509 CRL$/, 'a revocation list'),
+    files.clientCrl === undefined ? undefined : pemBlocks(files, 'clientCrl', read, /^X509 CRL$/, 'a revocation list'),
   ]);
   const [cert, key, ca] = [certs.join(''), keys.join(''), cas.join('')];
   const context: SecureContextOptions = { cert, key, ca, ...(crl && { crl }) };
@@ -115,8 +115,8 @@ const keyText = ({ publicKey }: X509Certificate): string => String(publicKey.exp
 const earliest = (list: readonly X509Certificate[]) => Math.min(...list.map((one) => Number(one.validToDate)));
 
 /** Returns the matching blocks of a PEM file, also if they are joined without a line break. */
-async function pemBlocks(files: TlsFiles, file: keyof TlsFiles, label: RegExp, what: string): Promise<string[]> {
-  const bytes = await readOperatorFile(files[file] ?? '').catch((cause: unknown) => {
+async function pemBlocks(files: TlsFiles, file: keyof TlsFiles, read: ReadFile, label: RegExp, what: string) {
+  const bytes = await read(files[file] ?? '').catch((cause: unknown) => {
     throw refused(`${place(files, file)}: expected a readable PEM file (${errno(cause)})`);
   });
   const text = bytes.toString('utf8').replaceAll(/^[ \t]+|[ \t\r]+$/gm, '');
@@ -124,17 +124,17 @@ async function pemBlocks(files: TlsFiles, file: keyof TlsFiles, label: RegExp, w
   // A marker that is damaged has no partner, or fewer hyphens than five.
   if ((text.match(/-(?:BEGIN|END)\b/g) ?? []).length !== 2 * blocks.length)
     throw refused(`${place(files, file)}: a part of it is cut off: each BEGIN line needs its END line`);
-  const found = blocks.flatMap(([block, name = '']) => (label.test(name) ? [`${block}\n`] : []));
-  if (found.length === 0) throw refused(`${place(files, file)}: expected a PEM file with ${what}`);
-  return found;
+  const matches = blocks.flatMap(([block, name = '']) => (label.test(name) ? [`${block}\n`] : []));
+  if (matches.length === 0) throw refused(`${place(files, file)}: expected a PEM file with ${what}`);
+  return matches;
 }
 
 /** Roots are first: OpenSSL tries one authority of a name and key, and a cross-signed one may lack its issuer. */
-async function certificatesIn(files: TlsFiles, file: 'cert' | 'clientCa') {
-  const blocks = await pemBlocks(files, file, /^(?:TRUSTED |X509 )?CERTIFICATE$/, 'a certificate');
-  const found = blocks.map((block) => [block, usable(files, file, () => new X509Certificate(block))] as const);
-  const rank = ([, one]: (typeof found)[number]): number => Number(file === 'clientCa' && !one.checkIssued(one));
-  const sorted = found.toSorted((one, other) => rank(one) - rank(other));
+async function certificatesIn(files: TlsFiles, file: 'cert' | 'clientCa', read: ReadFile) {
+  const blocks = await pemBlocks(files, file, read, /^(?:TRUSTED |X509 )?CERTIFICATE$/, 'a certificate');
+  const pairs = blocks.map((block) => [block, usable(files, file, () => new X509Certificate(block))] as const);
+  const rank = ([, one]: (typeof pairs)[number]): number => Number(file === 'clientCa' && !one.checkIssued(one));
+  const sorted = pairs.toSorted((one, other) => rank(one) - rank(other));
   return [sorted.map(([block]) => block), sorted.map(([, one]) => one)] as const;
 }
 
@@ -170,8 +170,8 @@ function topOf(authority: X509Certificate, all: readonly X509Certificate[]): X50
 
 export function tlsReloadable(files: TlsFiles, clock: Clock): Promise<Reloadable<TlsMaterial>> {
   const paths = Object.keys(KEYS).flatMap((file) => files[file as keyof TlsFiles] ?? []);
-  return reloadable(paths, async (lastGood) => {
-    const material = await loadTlsMaterial(files, clock.epochMs());
+  return reloadable(paths, async (read, lastGood) => {
+    const material = await loadTlsMaterial(files, clock.epochMs(), read);
     // At startup, expired files are accepted, because the process has no better ones.
     if (lastGood !== undefined && material.expired !== undefined) throw refused(material.expired);
     return material;
@@ -185,7 +185,7 @@ function sharedNames(files: TlsFiles, authorities: readonly X509Certificate[]): 
   );
   return shared.map(
     ([subject]) =>
-      `${place(files, 'clientCa')}: two authorities are named ${quoted(subject)}: producers of the second one are refused ` +
-      'if their certificates have no authorityKeyIdentifier',
+      `${place(files, 'clientCa')}: two authorities are named ${quoted(subject)}: ` +
+      'producers of the second one are refused if their certificates have no authorityKeyIdentifier',
   );
 }

@@ -213,9 +213,9 @@ function isUsable(key: jose.JWK): boolean {
   return true;
 }
 
-export async function tokenKeys(path: string): Promise<TokenKeys> {
+export async function tokenKeys(path: string, read = readOperatorFile): Promise<TokenKeys> {
   try {
-    const set = keysIn(textOf(await readOperatorFile(path, JSON_BYTES_MAX)));
+    const set = keysIn(textOf(await read(path, JSON_BYTES_MAX)));
     if (set.keys.filter(isUsable).length === 0) throw new Error('none of its keys can verify a token');
     return jose.createLocalJWKSet(set);
   } catch (cause) {

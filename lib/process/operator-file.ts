@@ -1,9 +1,9 @@
-// Reads files that people name and write: their bytes, text that may begin with a byte order mark, and JSON without
-// repeated names.
+// Reads files that people name and write: their bytes, all bytes of several files, text that may begin with a byte
+// order mark, and JSON without repeated names.
 //
 // Opening a named pipe waits for a writer, and a device may never end. The process could not even be stopped meanwhile,
 // because such a read blocks a thread. Only regular files are read, and pipes for a limited time.
-import { X509Certificate } from 'node:crypto';
+import { hash, X509Certificate } from 'node:crypto';
 import {
   accessSync,
   closeSync,
@@ -15,8 +15,10 @@ import {
   statSync,
   type Stats,
 } from 'node:fs';
-import { open } from 'node:fs/promises';
+import { open, readdir, stat } from 'node:fs/promises';
+import { join } from 'node:path';
 import * as tls from 'node:tls';
+import { SYSTEM } from './clock.ts';
 import { messageOf } from './message-of.ts';
 import { EXIT, StartFailure } from './program.ts';
 
@@ -39,6 +41,52 @@ export async function readOperatorFile(path: string, bytesMax = BYTES_MAX): Prom
   } finally {
     await file.close();
   }
+}
+
+export type ReadFile = typeof readOperatorFile;
+
+/** The files of some paths at one time. `read` returns the bytes of that time. */
+export interface Snapshot {
+  readonly metadata: string;
+  readonly digest: string;
+  readonly read: ReadFile;
+}
+
+/** Two changes can have the same time only if they are closer together than this. */
+const TIME_STEP_MS = 2_000;
+
+/** Reads files, and the names and contents of the files in folders, unless they are those of `previous`. */
+export async function snapshotOf(paths: readonly string[], previous?: Snapshot): Promise<Snapshot> {
+  const files = (await Promise.all(paths.map(filesAt))).flat();
+  const sinceMs = SYSTEM.clock.epochMs() - TIME_STEP_MS;
+  // The metadata of a file that changed just now does not prove its content, so it differs each time.
+  const isNew = files.some(({ changedMs }) => changedMs >= sinceMs);
+  const metadata = JSON.stringify([files.map(({ file, facts }) => [file, facts]), isNew && SYSTEM.clock.ms()]);
+  if (previous?.metadata === metadata) return previous;
+  const contents = new Map(
+    await Promise.all(
+      files.map(async ({ file }) => [file, await readOperatorFile(file).catch((cause: Error) => cause)] as const),
+    ),
+  );
+  const digests = Array.from(contents, ([file, bytes]) => [file, Buffer.isBuffer(bytes) && hash('sha256', bytes)]);
+  const read: ReadFile = (path, bytesMax = BYTES_MAX) => {
+    const bytes = contents.get(path);
+    if (Buffer.isBuffer(bytes) && bytes.length <= bytesMax) return Promise.resolve(bytes);
+    return bytes instanceof Error ? Promise.reject(bytes) : readOperatorFile(path, bytesMax);
+  };
+  return { metadata, digest: hash('sha256', JSON.stringify(digests)), read };
+}
+
+async function filesAt(path: string) {
+  const status = await statusOf(path);
+  const names = status.isFolder ? await readdir(path).catch(() => undefined) : undefined;
+  return names === undefined ? [status] : Promise.all(names.sort().map((name) => statusOf(join(path, name))));
+}
+
+async function statusOf(file: string) {
+  const one = await stat(file, { bigint: true }).catch(() => undefined);
+  const facts = one && [one.dev, one.ino, one.size, one.mtimeNs, one.ctimeNs].join(' ');
+  return { file, facts, isFolder: one?.isDirectory() === true, changedMs: Number(one?.ctimeMs ?? 0) };
 }
 
 /** Returns why a driver could not read a file, or why its read might never end or take too much memory. */
@@ -75,8 +123,10 @@ export function trustServers(path: string | undefined): void {
     tls.setDefaultCACertificates([...tls.getCACertificates('default'), ...blocks]);
   } catch (cause) {
     const why = 'code' in (cause as Error) ? errno(cause) : messageOf(cause);
-    const message = `INGEST_TLS_SERVER_CA=${JSON.stringify(path)}: expected a readable PEM file with authorities (${why})`;
-    throw new StartFailure(EXIT.configuration, message);
+    throw new StartFailure(
+      EXIT.configuration,
+      `INGEST_TLS_SERVER_CA=${JSON.stringify(path)}: expected a readable PEM file with authorities (${why})`,
+    );
   }
 }
 const CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g;

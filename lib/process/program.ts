@@ -6,8 +6,8 @@ import { messageOf } from './message-of.ts';
 
 /**
  * Exit codes (openapi/rules.md, 7). `replicas`: the maximum number of consumers is already running. `warehouse`:
- * ingest-admin or `--check=connect` cannot use the warehouse. `attention`: `ingest-admin status` reached both sides, but
- * events do not land, or no replica acknowledges them.
+ * ingest-admin or `--check=connect` cannot use the warehouse. `attention`: `ingest-admin status` reached both sides,
+ * but events do not land, or no replica acknowledges them.
  */
 export const EXIT = Object.freeze({
   clean: 0,
@@ -56,8 +56,8 @@ const MODES: ReadonlyMap<string, Mode> = new Map([
 export function modeOf(args: readonly string[]): Mode {
   const unknown = args.find((arg) => !MODES.has(arg));
   if (unknown !== undefined) throw new StartFailure(EXIT.configuration, `unknown argument ${unknown}; see --help`);
-  const asked = args.map((arg) => MODES.get(arg));
-  return asked.find((mode) => mode?.startsWith('help')) ?? asked[0] ?? 'run';
+  const modes = args.map((arg) => MODES.get(arg));
+  return modes.find((mode) => mode?.startsWith('help')) ?? modes[0] ?? 'run';
 }
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));

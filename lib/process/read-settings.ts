@@ -43,8 +43,8 @@ export class Settings {
 
   /** Adds a problem that only the caller can detect, such as two values that contradict each other. */
   problem(key: Key | `${Key}_FILE` | `OTEL_${string}`, expected: string, value = this.#environment[key]): undefined {
-    const given = value === undefined || value === '' ? '' : `=${shown(key, value)}`;
-    this.#problems.push(`${key}${given}: ${expected}`);
+    const setting = value === undefined || value === '' ? key : `${key}=${shown(key, value)}`;
+    this.#problems.push(`${setting}: ${expected}`);
   }
 
   /** Adds the problem that a URI is missing, which ingest-admin needs for some of its commands only. */
@@ -113,7 +113,7 @@ function unknownKeys(environment: Environment): string[] {
   );
   return unknown.map((key) => {
     if (key in RETIRED) return `${key} has no effect since an earlier version: ${RETIRED[key]}; remove the key`;
-    const difference = (known: string): number => missingPairs(key, known) + missingPairs(known, key);
+    const difference = (other: string): number => missingPairs(key, other) + missingPairs(other, key);
     const [nearest] = KNOWN_KEYS.toSorted((one, other) => difference(one) - difference(other));
     return `${key} is not a known key; the nearest one is ${nearest}`;
   });

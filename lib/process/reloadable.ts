@@ -4,20 +4,15 @@
 // are not reliable. Every 0.5 s, the few small files are therefore read unless their metadata shows that they have
 // not changed for a while. A change takes effect only after two identical reads: half of a list of authorities is valid
 // PEM, and using it would close the connections of producers whose authorities are in the other half.
-import { hash } from 'node:crypto';
-import { readdir, stat } from 'node:fs/promises';
-import { join } from 'node:path';
-import { SYSTEM, type Clock, type Timer } from './clock.ts';
+import type { Clock, Timer } from './clock.ts';
 import type { Log } from './log.ts';
 import { messageOf } from './message-of.ts';
-import { readOperatorFile } from './operator-file.ts';
+import { readOperatorFile, snapshotOf, type ReadFile, type Snapshot } from './operator-file.ts';
 
 /** Checks are made at multiples of this, as by `Clock.every`, so that an idle process wakes up less often. */
 const INTERVAL_MS = 500;
 /** Time between the two identical reads of changed files. */
 const SETTLING_MS = 250;
-/** Two changes can have the same time only if they are closer together than this. */
-const TIME_STEP_MS = 2_000;
 /** Refused files are tried again after this time. For example, a revocation list can become valid without a change. */
 const RETRY_MS = 30_000;
 
@@ -42,14 +37,18 @@ export interface Reloadable<T> {
   stop(): void;
 }
 
-/** Reads files or folders of files. Rejects if `parse` does. Later, `parse` gets the last good value. */
+/**
+ * Reads files or folders of files. Rejects if `parse` does. `read` returns the bytes that were compared, even if the
+ * file has changed since. Later, `parse` gets the last good value.
+ */
 export async function reloadable<T>(
   paths: readonly string[],
-  parse: (lastGood: T | undefined) => Promise<T>,
+  parse: (read: ReadFile, lastGood?: T) => Promise<T>,
 ): Promise<Reloadable<T>> {
-  let { digest } = await contentOf(paths);
-  let value = await parse(undefined);
-  let content: Content | undefined;
+  const first = await snapshotOf(paths);
+  let { digest } = first;
+  let value = await parse(first.read);
+  let snapshot: Snapshot | undefined;
   let isSettled = false;
   let retryAtMs = Number.POSITIVE_INFINITY;
   let watching: Reloading<T> | undefined;
@@ -58,16 +57,17 @@ export async function reloadable<T>(
 
   /** If a retry fails, nothing is reported. */
   async function check(isForced: boolean): Promise<void> {
-    const found = await contentOf(paths, content);
-    isSettled = found.digest === content?.digest;
-    content = found;
-    const isChanged = isForced || (isSettled && found.digest !== digest);
+    const latest = await snapshotOf(paths, snapshot);
+    isSettled = latest.digest === snapshot?.digest;
+    // Settled bytes are used now, or were used before, so they need no memory.
+    snapshot = isSettled ? { ...latest, read: readOperatorFile } : latest;
+    const isChanged = isForced || (isSettled && latest.digest !== digest);
     if (watching === undefined) return;
     const { kind, clock, log, onChange, onOutcome, fields } = watching;
     if (!isChanged && clock.ms() < retryAtMs) return;
-    digest = found.digest;
+    digest = latest.digest;
     try {
-      const next = await parse(value);
+      const next = await parse(latest.read, value);
       onChange(next);
       value = next;
       retryAtMs = Number.POSITIVE_INFINITY;
@@ -105,35 +105,4 @@ export async function reloadable<T>(
       timer?.close();
     },
   };
-}
-
-interface Content {
-  readonly metadata: string;
-  readonly digest: string;
-}
-
-/** Reads files, and the names and contents of the files in folders, unless they are the `known` ones. */
-async function contentOf(paths: readonly string[], known?: Content): Promise<Content> {
-  const found = (await Promise.all(paths.map(filesAt))).flat();
-  const sinceMs = SYSTEM.clock.epochMs() - TIME_STEP_MS;
-  // The metadata of a file that changed just now does not prove its content, so it differs each time.
-  const isNew = found.some(({ changedMs }) => changedMs >= sinceMs);
-  const metadata = JSON.stringify([found.map(({ file, facts }) => [file, facts]), isNew && SYSTEM.clock.ms()]);
-  if (known?.metadata === metadata) return known;
-  const contents = found.map(async ({ file }) => [file, await digestOf(file).catch(() => '')]);
-  return { metadata, digest: hash('sha256', JSON.stringify(await Promise.all(contents))) };
-}
-
-const digestOf = async (file: string): Promise<string> => hash('sha256', await readOperatorFile(file));
-
-async function filesAt(path: string) {
-  const found = await statusOf(path);
-  const names = found.isFolder ? await readdir(path).catch(() => undefined) : undefined;
-  return names === undefined ? [found] : Promise.all(names.sort().map((name) => statusOf(join(path, name))));
-}
-
-async function statusOf(file: string) {
-  const one = await stat(file, { bigint: true }).catch(() => undefined);
-  const facts = one && [one.dev, one.ino, one.size, one.mtimeNs, one.ctimeNs].join(' ');
-  return { file, facts, isFolder: one?.isDirectory() === true, changedMs: Number(one?.ctimeMs ?? 0) };
 }

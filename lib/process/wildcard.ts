@@ -8,9 +8,9 @@ export function matchesParts([first = '', ...rest]: readonly string[], text: str
   if (!text.startsWith(first)) return false;
   let at = first.length;
   for (const part of rest) {
-    const found = text.indexOf(part, at);
-    if (found === -1) return false;
-    at = found + part.length;
+    const start = text.indexOf(part, at);
+    if (start === -1) return false;
+    at = start + part.length;
   }
   return text.length - last.length >= at && text.endsWith(last);
 }

@@ -40,7 +40,7 @@ async function opened(
   const issued = await by?.issue({ commonName: 'one', uris, ...(notAfter && { notAfter }) });
   const connection = {
     clientCertificate: issued && { certificate: new X509Certificate(issued.certificate), fault },
-    context: under?.context() ?? { trust: rootTrust, trustedUntilMs: Infinity, judged: undefined },
+    context: under?.context() ?? { trust: rootTrust, trustedUntilMs: Infinity, latest: undefined },
     retire: () => (closed = true),
   };
   return { connection: connection as unknown as Connection<ClientContext>, closed: () => closed };

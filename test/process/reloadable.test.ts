@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
-import { mkdirSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { mkdirSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
+import type { ReadFile } from '../../lib/process/operator-file.ts';
 import { reloadable, type Reloadable } from '../../lib/process/reloadable.ts';
 import { keepingLog } from '../support/gateway-in-process.ts';
 import { atEnd, eventually, temporaryFolder } from '../support/scope.ts';
@@ -10,17 +11,16 @@ import { VirtualClock } from '../support/virtual-clock.ts';
 /** Longer than the time until a retry by more than the interval between two checks, which need not divide it. */
 const AFTER_RETRY_MS = 31_000;
 
-async function watched(path: string, parse = (): string => readFileSync(path, 'utf8')) {
+async function watched(path: string, parse = (read: ReadFile): Promise<string> => read(path).then(String)) {
   const clock = new VirtualClock();
   const { log, lines } = keepingLog();
   const changes: string[] = [];
   const outcomes: boolean[] = [];
-  const parsed = (): Promise<string> =>
-    Promise.resolve().then(() => {
-      const text = parse();
-      if (!/^[a-z]/.test(text)) throw new Error('no letter');
-      return text;
-    });
+  const parsed = async (read: ReadFile): Promise<string> => {
+    const text = await parse(read);
+    if (!/^[a-z]/.test(text)) throw new Error('no letter');
+    return text;
+  };
   const files: Reloadable<string> = await reloadable([path], parsed);
   const watch = (): void =>
     files.watch({
@@ -60,6 +60,23 @@ describe('watched files', () => {
     assert.equal(clock.pending, 0);
   });
 
+  it('are used as they were when they were compared, even if they change before they are parsed', async () => {
+    const path = join(temporaryFolder(), 'authorities.pem');
+    writeFileSync(path, 'one');
+    let isRewritten = false;
+    const { changes, watch, pass } = await watched(path, async (read) => {
+      if (isRewritten) writeFileSync(path, 'one');
+      return String(await read(path));
+    });
+    watch();
+    await pass();
+    writeFileSync(path, 'one and two');
+    isRewritten = true;
+    await pass();
+    await pass();
+    assert.equal(changes[0], 'one and two');
+  });
+
   it('keep their last good content while they are refused, and are current when they are good again', async () => {
     const path = join(temporaryFolder(), 'list');
     writeFileSync(path, 'good');
@@ -92,7 +109,7 @@ describe('watched files', () => {
     const path = join(temporaryFolder(), 'list');
     writeFileSync(path, 'early');
     let valid = true;
-    const { files, outcomes, watch, pass } = await watched(path, () => (valid ? readFileSync(path, 'utf8') : '!'));
+    const { files, outcomes, watch, pass } = await watched(path, async (read) => (valid ? String(await read(path)) : '!'));
     watch();
     await pass();
     writeFileSync(path, 'later');
@@ -138,7 +155,7 @@ describe('watched files', () => {
   it('may be a folder, and a change of a name or a file in it is a change', async () => {
     const folder = temporaryFolder();
     const path = join(folder, 'one.json');
-    const { changes, watch, pass } = await watched(folder, () => 'folder');
+    const { changes, watch, pass } = await watched(folder, async () => 'folder');
     watch();
     await pass();
     const edits: readonly (() => void)[] = [

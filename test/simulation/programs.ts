@@ -152,7 +152,7 @@ export class Gateway extends Program {
         told({ status, body: JSON.parse(String(bytes)) as Told['body'] });
       },
     };
-    const connection = { name: producer, context: { judged: undefined }, address: 'simulated', readMs: 0 };
+    const connection = { name: producer, context: { latest: undefined }, address: 'simulated', readMs: 0 };
     return new Exchange(this.#context, connection as never, request as never, METER);
   }
 }
