@@ -37,7 +37,7 @@ async function main(): Promise<number> {
   const sides = line.uses.sides.filter((side) => (side === 'queue' ? uri : config.warehouseUri) !== '');
   const queue = sides.includes('queue')
     ? queueAdmin({ ...SYSTEM, uri, partitions, makes: line.changesQueue, log: createLog(NAME, 'error') })
-    : { place: '', streams: [] };
+    : { uri: '', streams: [] };
   const warehouse = openWarehouseAdmin(sides.includes('warehouse') ? config.warehouseUri : UNUSED_WAREHOUSE);
   try {
     const session = { ...outputOf(line), sides, queue, warehouse, replicasRequired: config.queueReplicas };

@@ -85,8 +85,8 @@ async function eraseOne(session: Session, id: string, known: readonly QueuedCopy
   const copies = [await streamOf(queue, id).find(id)].filter((copy) => copy !== undefined);
   // The entry's own row may have been released, but its replay is still on the queue.
   const names = new Set([...rejected.map(({ entry }) => entry), ...copies.map(quarantineRowName)]);
-  const noted = await Promise.all(queue.streams.map((stream) => stream.noted(id, [...names])));
-  copies.push(...noted.flat(), ...known.filter((copy) => copy.id === id));
+  const ofRows = await Promise.all(queue.streams.map((stream) => stream.copiesOfRows(id, [...names])));
+  copies.push(...ofRows.flat(), ...known.filter((copy) => copy.id === id));
   const found = [...copies, ...rejected, ...(row === undefined ? [] : [row])];
   const isDone = found.every(({ body }) => isErased(body));
   if (found.length === 0) sum.unknown.push(id);

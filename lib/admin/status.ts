@@ -23,7 +23,7 @@ export async function showStatus(session: Session): Promise<boolean> {
     const { value, lines, failure } = await PARTS[side](session).catch((cause: Error): Part => {
       return { value: { error: cause.message }, lines: [`  unavailable: ${cause.message}`], failure: cause };
     });
-    return { side, value, failure, text: [`${side.padEnd(9)}  ${session[side].place}`, ...lines].join('\n') };
+    return { side, value, failure, text: [`${side.padEnd(9)}  ${session[side].uri}`, ...lines].join('\n') };
   });
   const parts = await Promise.all(asked);
   const values = Object.fromEntries(parts.map(({ side, value }) => [side, value]));

@@ -148,13 +148,13 @@ export function watchFiles(
 
 /** Returns a function that counts each request for the keys at a URL, and logs a failure unless it repeats the last. */
 function fetchReporter(url = '', onOutcome: (current: boolean) => void, log: Log): TokenVerifier['onFetched'] {
-  const place = `INGEST_TOKEN_JWKS=${shown('INGEST_TOKEN_JWKS', url)}`;
+  const setting = `INGEST_TOKEN_JWKS=${shown('INGEST_TOKEN_JWKS', url)}`;
   let last: string | undefined;
   return (failure) => {
     onOutcome(failure === undefined);
     if (failure !== undefined && failure !== last)
       log.error(
-        { reason: `${place}: ${failure}` },
+        { reason: `${setting}: ${failure}` },
         'the token keys cannot be loaded; loaded ones stay in use for ten minutes',
       );
     if (failure === undefined && last !== undefined) log.info('the token keys can be loaded again');

@@ -32,7 +32,7 @@ const KEYS = {
   clientCrl: 'INGEST_TLS_CLIENT_CRL',
 } as const;
 
-const place = (files: TlsFiles, file: keyof TlsFiles): string => `${KEYS[file]}=${JSON.stringify(files[file])}`;
+const settingOf = (files: TlsFiles, file: keyof TlsFiles): string => `${KEYS[file]}=${JSON.stringify(files[file])}`;
 
 /** The curves of TLS 1.3. Node crashes when a client reads a certificate with a key on a curve without a NIST name. */
 const CURVES = ['prime256v1', 'secp384r1', 'secp521r1'];
@@ -48,7 +48,7 @@ export async function loadTlsMaterial(files: TlsFiles, nowMs: number, read?: Rea
     return await materialOf(files, nowMs, read);
   } catch (cause) {
     if (cause instanceof StartFailure) throw cause;
-    throw refused(`${place(files, 'cert')}, ${place(files, 'clientCa')}: they cannot be used (${messageOf(cause)})`);
+    throw refused(`${settingOf(files, 'cert')}, ${settingOf(files, 'clientCa')}: they cannot be used (${messageOf(cause)})`);
   }
 }
 
@@ -67,12 +67,12 @@ async function materialOf(files: TlsFiles, nowMs: number, read = readOperatorFil
     const { namedCurve = 'prime256v1' } = usable(files, 'cert', () => one.publicKey.asymmetricKeyDetails) ?? {};
     if (!CURVES.includes(namedCurve))
       throw refused(
-        `${place(files, 'cert')}: ${nameOf(one)} has a key on the curve ${namedCurve}: expected ${CURVES.join(', ')}`,
+        `${settingOf(files, 'cert')}: ${nameOf(one)} has a key on the curve ${namedCurve}: expected ${CURVES.join(', ')}`,
       );
   }
   const privateKey = usable(files, 'key', () => createPrivateKey(key));
   if (own[0]?.checkPrivateKey(privateKey) !== true)
-    throw refused(`${place(files, 'cert')}, ${place(files, 'key')}: the key belongs to another certificate`);
+    throw refused(`${settingOf(files, 'cert')}, ${settingOf(files, 'key')}: the key belongs to another certificate`);
   usable(files, 'key', () => createSecureContext({ cert, key }));
   // OpenSSL checks the strength of keys in certificates of its own at this time, and of authorities in handshakes.
   for (const one of cas) usable(files, 'clientCa', () => createSecureContext({ cert: one }));
@@ -80,10 +80,10 @@ async function materialOf(files: TlsFiles, nowMs: number, read = readOperatorFil
   const later = own.find(({ validFromDate }) => validFromDate.getTime() > nowMs);
   const from = later?.validFromDate.toISOString();
   if (later !== undefined)
-    throw refused(`${place(files, 'cert')}: the certificate of ${nameOf(later)} is valid only from ${from} on`);
+    throw refused(`${settingOf(files, 'cert')}: the certificate of ${nameOf(later)} is valid only from ${from} on`);
   const lists = usable(files, 'clientCrl', () => (crl ?? []).map((pem) => readRevocationList(pem, authorities)));
   const fault = await serverFault(context);
-  if (fault !== undefined) throw refused(`${place(files, 'cert')}: a client would refuse the certificate (${fault})`);
+  if (fault !== undefined) throw refused(`${settingOf(files, 'cert')}: a client would refuse the certificate (${fault})`);
   const trust = usable(files, 'clientCa', () => new ClientTrust(context, authorities, lists));
   const faults: string[] = [];
   for (const authority of authorities) {
@@ -98,7 +98,7 @@ async function materialOf(files: TlsFiles, nowMs: number, read = readOperatorFil
     context,
     trust,
     warnings: noneLeft === undefined ? [...faults, ...sharedNames(files, authorities)] : [],
-    expired: ends.cert < nowMs ? `${place(files, 'cert')}: it has expired` : noneLeft,
+    expired: ends.cert < nowMs ? `${settingOf(files, 'cert')}: it has expired` : noneLeft,
     expiry: Object.entries(ends).flatMap(([file, atMs]) => (Number.isFinite(atMs) ? { file, atMs } : [])),
   };
 }
@@ -117,15 +117,15 @@ const earliest = (list: readonly X509Certificate[]) => Math.min(...list.map((one
 /** Returns the matching blocks of a PEM file, also if they are joined without a line break. */
 async function pemBlocks(files: TlsFiles, file: keyof TlsFiles, read: ReadFile, label: RegExp, what: string) {
   const bytes = await read(files[file] ?? '').catch((cause: unknown) => {
-    throw refused(`${place(files, file)}: expected a readable PEM file (${errno(cause)})`);
+    throw refused(`${settingOf(files, file)}: expected a readable PEM file (${errno(cause)})`);
   });
   const text = bytes.toString('utf8').replaceAll(/^[ \t]+|[ \t\r]+$/gm, '');
   const blocks = [...text.matchAll(/-----BEGIN ([^-\n]+)-----(?:(?!-----)[^])*-----END \1-----/g)];
   // A marker that is damaged has no partner, or fewer hyphens than five.
   if ((text.match(/-(?:BEGIN|END)\b/g) ?? []).length !== 2 * blocks.length)
-    throw refused(`${place(files, file)}: a part of it is cut off: each BEGIN line needs its END line`);
+    throw refused(`${settingOf(files, file)}: a part of it is cut off: each BEGIN line needs its END line`);
   const matches = blocks.flatMap(([block, name = '']) => (label.test(name) ? [`${block}\n`] : []));
-  if (matches.length === 0) throw refused(`${place(files, file)}: expected a PEM file with ${what}`);
+  if (matches.length === 0) throw refused(`${settingOf(files, file)}: expected a PEM file with ${what}`);
   return matches;
 }
 
@@ -142,7 +142,7 @@ function usable<T>(files: TlsFiles, file: keyof TlsFiles, read: () => T): T {
   try {
     return read();
   } catch (cause) {
-    throw refused(`${place(files, file)}: it cannot be used (${messageOf(cause)})`);
+    throw refused(`${settingOf(files, file)}: it cannot be used (${messageOf(cause)})`);
   }
 }
 
@@ -150,7 +150,7 @@ function usable<T>(files: TlsFiles, file: keyof TlsFiles, read: () => T): T {
 function faultText(files: TlsFiles, authority: X509Certificate, code: string, all: readonly X509Certificate[]): string {
   const ofList = code.includes('CRL');
   const refusal = `OpenSSL refuses every producer of ${nameOf(authority)} (${code})`;
-  const text = `${place(files, ofList ? 'clientCrl' : 'clientCa')}: ${refusal}`;
+  const text = `${settingOf(files, ofList ? 'clientCrl' : 'clientCa')}: ${refusal}`;
   if (code.startsWith('UNABLE_TO_GET_ISSUER_CERT'))
     return `${text}: add its root (the issuer ${quoted(topOf(authority, all).issuer)} is missing)`;
   const advice = ofList ? 'list needs an authorityKeyIdentifier' : 'authority needs a subjectKeyIdentifier';
@@ -185,7 +185,7 @@ function sharedNames(files: TlsFiles, authorities: readonly X509Certificate[]): 
   );
   return shared.map(
     ([subject]) =>
-      `${place(files, 'clientCa')}: two authorities are named ${quoted(subject)}: ` +
+      `${settingOf(files, 'clientCa')}: two authorities are named ${quoted(subject)}: ` +
       'producers of the second one are refused if their certificates have no authorityKeyIdentifier',
   );
 }

@@ -97,7 +97,8 @@ export interface QueuedStream {
   after(entry: string, end?: string): Promise<EntryPage>;
   /** Finds the entry through the id index, for any producer. */
   find(id: string): Promise<QueuedCopy | undefined>;
-  noted(id: string, rows: readonly string[]): Promise<readonly QueuedCopy[]>;
+  /** Finds the entries of an id from which quarantine rows were made, and the replays of the id and of the rows. */
+  copiesOfRows(id: string, rows: readonly string[]): Promise<readonly QueuedCopy[]>;
   /** Appends an entry, unless the row's last replay has not landed yet. `again` also repeats an acknowledged replay. */
   replay(row: Replay, again: boolean): Promise<Replayed>;
   states(entries: readonly string[]): Promise<readonly EntryState[]>;
@@ -118,7 +119,8 @@ export interface QueuedStream {
 }
 
 export interface QueueAdmin {
-  readonly place: string;
+  /** Without secrets. */
+  readonly uri: string;
   readonly streams: readonly QueuedStream[];
 }
 

@@ -60,7 +60,8 @@ export interface RowDigest extends Pick<LandingEvent, 'id' | 'producer' | 'accep
 export const COUNT_EXACT_MAX = 1_000_000;
 
 export interface WarehouseAdmin {
-  readonly place: string;
+  /** Without secrets. */
+  readonly uri: string;
   counts(): Promise<WarehouseCounts>;
   landed(id: string): Promise<LandedRow | undefined>;
   rowsOf(ids: readonly string[]): Promise<readonly RowDigest[]>;

@@ -38,7 +38,7 @@ export interface Dialect {
   readonly digest: (column: string) => string;
 }
 
-type Shared = Omit<WarehouseAdmin, 'place' | 'clock' | 'eraseTraces' | 'close'>;
+type Shared = Omit<WarehouseAdmin, 'uri' | 'clock' | 'eraseTraces' | 'close'>;
 
 export function adminOfTables(dialect: Dialect): Shared {
   return { ...landedRows(dialect), ...quarantineRows(dialect), ...auditRows(dialect), ...changes(dialect) };

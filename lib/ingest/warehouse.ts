@@ -144,9 +144,9 @@ export class WarehouseMisconfigured extends Error {}
 /** The tables have a form that this version neither uses nor migrates. */
 export class TablesDiffer extends WarehouseMisconfigured {}
 
-export const tablesDiffer = (place: string, why: string): TablesDiffer =>
+export const tablesDiffer = (uri: string, why: string): TablesDiffer =>
   new TablesDiffer(
-    `${place}: ${why}; start the consumers on an empty warehouse, then copy the old rows into its tables`,
+    `${uri}: ${why}; start the consumers on an empty warehouse, then copy the old rows into its tables`,
   );
 
 export interface Warehouse {

@@ -23,7 +23,7 @@ export function createPostgresAdmin(uri: string, system: ClockAndRandom): Wareho
   };
 
   return {
-    place: maskedUri(uri),
+    uri: maskedUri(uri),
     ...adminOfTables({
       rows: async (sql, ...values) => (await ask(sql, [...values])).rows,
       change: async (sql, ...values) => (await ask(sql, [...values])).rowCount ?? 0,

@@ -27,7 +27,7 @@ export function createSqliteAdmin(path: string, clock: Clock): WarehouseAdmin {
   const same = (text: string): string => text;
 
   return {
-    place: sqliteUri(path),
+    uri: sqliteUri(path),
     ...adminOfTables({
       rows: (sql, ...values) => run((database) => database.prepare(numbered(sql)).all(...values)),
       change: (sql, ...values) => run((database) => Number(database.prepare(numbered(sql)).run(...values).changes)),

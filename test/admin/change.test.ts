@@ -129,7 +129,7 @@ describe('quarantine replay', () => {
     const row = (name: string, id: string) => poison(name, { entry: `q/${name}`, id, body: good(id) });
     await admin.warehouse.quarantine([row('ingest/1-1', 'a'), row('ingest-a/1-1', 'b')]);
     const away = admin.away(t, 'dispatcher://127.0.0.1:1,127.0.0.1:1').streams;
-    const queue = { place: '', streams: [...admin.queue(t, admin.redis.uri).streams, ...away] };
+    const queue = { uri: '', streams: [...admin.queue(t, admin.redis.uri).streams, ...away] };
     const { out, failure } = await admin.run(t, 'quarantine replay --all --json', { queue });
     assert.ok(failure instanceof QueueFailed);
     assert.equal((JSON.parse(out) as typeof REPLAYED).landed, 1);

@@ -48,10 +48,10 @@ describe('erase', () => {
     };
     const stream = streamOf(session.queue, 'one');
     await stream.replay(replayed, false);
-    assert.equal((await stream.noted('one', [row.entry])).length, 2);
+    assert.equal((await stream.copiesOfRows('one', [row.entry])).length, 2);
     await admin.warehouse.release([row.entry]);
     await admin.redis.command('XDEL', 'ingest', String(entry?.entry));
-    assert.equal((await stream.noted('one', [])).length, 1, 'the replay, by its id alone');
+    assert.equal((await stream.copiesOfRows('one', [])).length, 1, 'the replay, by its id alone');
     assert.equal((await admin.run(t, 'erase one')).code, 0);
     assert.ok(!(await everything()).includes(SECRET));
   });

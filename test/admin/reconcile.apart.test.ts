@@ -300,7 +300,7 @@ describe('reconcile', () => {
     const [stream = assert.fail()] = admin.queue(t, admin.redis.uri).streams;
     const [away = assert.fail()] = admin.away(t).streams;
     const file = join(temporaryFolder(), 'ingest.prom');
-    const queue = { place: '', streams: [away, stream] };
+    const queue = { uri: '', streams: [away, stream] };
     const { out, failure } = await admin.run(t, `reconcile --json --metrics ${file}`, { queue });
     assert.ok(failure instanceof QueueFailed);
     assert.deepEqual([(JSON.parse(out) as Found).waiting, existsSync(file)], [1, false]);
@@ -315,7 +315,7 @@ describe('reconcile', () => {
     sql(`UPDATE events SET body = '${body('a')}' WHERE id = 'a'; DELETE FROM events WHERE id = 'b'`);
     await assertFound(t, { entries: 2, erased: 1, missing: 1, bodiesBack: 1 }, 1);
     const { streams } = admin.queue(t, admin.redis.uri);
-    const queue = { place: '', streams: [...streams, ...admin.away(t).streams] };
+    const queue = { uri: '', streams: [...streams, ...admin.away(t).streams] };
     const { out, failure } = await admin.run(t, 'reconcile --land --json', { queue });
     assert.ok(failure instanceof QueueFailed);
     assert.equal((JSON.parse(out) as Found).filled, 1);

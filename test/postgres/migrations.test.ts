@@ -6,6 +6,10 @@ import { event, Postgres, withOptions } from '../support/postgres-suite.ts';
 
 const postgres = new Postgres();
 
+const poison = (entry: string) => ({
+  ...{ entry, id: 'three', producer: 'shop', reason: 'r', acceptedAtMs: 1, body: Buffer.of(1) },
+});
+
 describe('the schema in PostgreSQL', () => {
   const collations = async (uri: string): Promise<unknown> =>
     postgres.server.query(
@@ -28,45 +32,31 @@ describe('the schema in PostgreSQL', () => {
     assert.deepEqual(await collations(uri), [{ name: 'C' }]);
     const ids = ['a', 'B', 'A', 'b', 'é'];
     await warehouse.land(ids.map((id) => event(id)));
-    const rows = await postgres.server.query<{ id: string }>(uri, 'SELECT id FROM events ORDER BY id');
-    assert.deepEqual(
-      rows.map(({ id }) => id),
-      ['A', 'B', 'a', 'b', 'é'],
-    );
+    const rows = await postgres.server.query(uri, 'SELECT id FROM events ORDER BY id');
+    assert.equal(rows.map(({ id }) => id).join(), 'A,B,a,b,é');
   });
 
   const ABSENT = {
     'says that they are not implemented': `
       CREATE SCHEMA engine;
       CREATE FUNCTION engine.pg_advisory_xact_lock(bigint) RETURNS void LANGUAGE plpgsql AS
-        $$ BEGIN RAISE EXCEPTION 'advisory locks are not yet implemented' USING ERRCODE = 'feature_not_supported'; END $$;`,
+        $$ BEGIN RAISE EXCEPTION 'not yet implemented' USING ERRCODE = 'feature_not_supported'; END $$;`,
     'has no such function': `CREATE SCHEMA engine; DELETE FROM pg_proc WHERE proname = 'pg_advisory_xact_lock';`,
   };
   for (const [how, engine] of Object.entries(ABSENT)) {
-    it(`is made once by six replicas at the same time where the server knows no advisory locks and ${how}`, async (t) => {
+    it(`is made once by six replicas together if the server has no advisory locks and ${how}`, async (t) => {
       const uri = await postgres.server.freshDatabase();
       await postgres.server.query(uri, engine);
       const asEngine = withOptions(uri, '-c search_path=engine,pg_catalog,public');
       await Promise.all(Array.from({ length: 6 }, () => postgres.warehouse(t, asEngine).prepare()));
       const versions = await postgres.server.query(asEngine, 'SELECT version FROM events_migrations ORDER BY version');
       assert.deepEqual(versions, [{ version: 1 }, { version: 2 }]);
-      await postgres.warehouse(t, asEngine).quarantine([
-        {
-          entry: 'q/ingest/1-1',
-          producer: 'shop',
-          reason: 'invalid_event: x',
-          acceptedAtMs: 1,
-          body: Buffer.from('{'),
-        },
-      ]);
+      await postgres.warehouse(t, asEngine).quarantine([poison('q/ingest/1-1')]);
     });
   }
 
   /** The schema as the version before the latest step left it. */
   const EARLIER = 'DROP INDEX events_quarantine_code; DELETE FROM events_migrations WHERE version = 2';
-  const poison = (entry: string) => ({
-    ...{ entry, id: 'three', producer: 'shop', reason: 'r', acceptedAtMs: 1, body: Buffer.of(1) },
-  });
 
   it('is migrated in short attempts during a long transaction, and events land meanwhile', async (t) => {
     const uri = await postgres.server.freshDatabase();

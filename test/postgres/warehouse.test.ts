@@ -4,7 +4,6 @@ import {
   BatchRefused,
   NO_ROW,
   type LandingEvent,
-  type QuarantinedEntry,
   WarehouseMisconfigured,
 } from '../../lib/ingest/warehouse.ts';
 import { LOCK_KEY } from '../../lib/postgres/migrations.ts';
@@ -121,7 +120,7 @@ describe('the PostgreSQL warehouse', () => {
       `
       CREATE TABLE statements (at serial, word text);
       CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS
-        $$ BEGIN INSERT INTO statements (word) VALUES (substring(current_query(), 'COPY|INSERT INTO events .id, type')); RETURN NEW; END $$;
+        $$ BEGIN INSERT INTO statements (word) VALUES (substring(current_query(), 'COPY|INSERT')); RETURN NEW; END $$;
       CREATE TRIGGER note AFTER INSERT ON events FOR EACH STATEMENT EXECUTE FUNCTION note();`,
     );
     const spoken = (id: string, producer = 'shop'): LandingEvent => ({
@@ -129,21 +128,14 @@ describe('the PostgreSQL warehouse', () => {
       body: Buffer.from(`{"é\u{1F600}":"${id}"}`),
       acceptedAtMs: Date.UTC(2026, 0, 1, 0, 0, 0, 7),
     });
-    assert.deepEqual(await warehouse.land([spoken('b'), spoken('a'), spoken('é\u{1F600}'), spoken('a', 'thief')]), [
-      'landed',
-      'landed',
-      'landed',
-      'conflict',
-    ]);
+    const landed = (...events: readonly LandingEvent[]) => warehouse.land(events).then((verdicts) => verdicts.join());
+    const first = await landed(spoken('b'), spoken('a'), spoken('é\u{1F600}'), spoken('a', 'thief'));
+    assert.equal(first, 'landed,landed,landed,conflict');
     const since = performance.now();
-    assert.deepEqual(await warehouse.land([spoken('c'), spoken('a'), spoken('b', 'thief')]), [
-      'landed',
-      'duplicate',
-      'conflict',
-    ]);
-    assert.deepEqual(await warehouse.land([spoken('d')]), ['landed']);
+    assert.equal(await landed(spoken('c'), spoken('a'), spoken('b', 'thief')), 'landed,duplicate,conflict');
+    assert.equal(await landed(spoken('d')), 'landed');
     const copies = async (): Promise<boolean> => {
-      assert.deepEqual(await warehouse.land([spoken(`again ${performance.now()}`)]), ['landed']);
+      assert.equal(await landed(spoken(`again ${performance.now()}`)), 'landed');
       const [last] = await postgres.server.query(uri, 'SELECT word FROM statements ORDER BY at DESC LIMIT 1');
       return last?.['word'] === 'COPY';
     };
@@ -155,25 +147,19 @@ describe('the PostgreSQL warehouse', () => {
     await postgres.server.query(uri, 'ALTER TABLE elsewhere RENAME TO events_quarantine');
     await warehouse.probe();
     assert.equal(await copies(), true, 'after a good one');
-    const words = await postgres.server.query<{ word: string }>(uri, 'SELECT word FROM statements ORDER BY at LIMIT 3');
-    assert.deepEqual(
-      words.map(({ word }) => word),
-      ['COPY', 'INSERT INTO events (id, type', 'INSERT INTO events (id, type'],
-    );
+    const words = await postgres.server.query(uri, 'SELECT word FROM statements ORDER BY at LIMIT 3');
+    assert.deepEqual(words.map(({ word }) => word).join(), 'COPY,INSERT,INSERT');
     const rows = await postgres.server.query(
       uri,
-      `SELECT id, producer, body, accepted_at = '2026-01-01T00:00:00.007Z' AS accepted, abs(extract(epoch FROM now() - landed_at)) < 60 AS landed
-      FROM events WHERE id < 'd' OR id > 'y' ORDER BY id`,
+      `SELECT id, producer, body, accepted_at = '2026-01-01T00:00:00.007Z' AS accepted,
+        abs(extract(epoch FROM now() - landed_at)) < 60 AS landed
+       FROM events WHERE id NOT LIKE 'again%' ORDER BY id`,
     );
+    const ids = ['a', 'b', 'c', 'd', 'é\u{1F600}'];
+    const row = { producer: 'shop', accepted: true, landed: true };
     assert.deepEqual(
-      rows.filter(({ id }) => !String(id).startsWith('again')),
-      ['a', 'b', 'c', 'é\u{1F600}'].map((id) => ({
-        id,
-        producer: 'shop',
-        body: `{"é\u{1F600}":"${id}"}`,
-        accepted: true,
-        landed: true,
-      })),
+      rows,
+      ids.map((id) => ({ id, ...row, body: `{"é\u{1F600}":"${id}"}` })),
     );
   });
 
@@ -187,13 +173,10 @@ describe('the PostgreSQL warehouse', () => {
         await warehouse.land(events),
         events.map(() => 'landed'),
       );
-    const rows = await postgres.server.query<{ id: string; producer: string }>(
-      uri,
-      'SELECT id, producer FROM events ORDER BY id',
-    );
+    const rows = await postgres.server.query(uri, 'SELECT id, producer FROM events ORDER BY id');
     assert.deepEqual(
       rows,
-      ids.map((id) => ({ id, producer: '店'.repeat(100) })),
+      batch.map(({ id, producer }) => ({ id, producer })),
     );
   });
 
@@ -202,20 +185,11 @@ describe('the PostgreSQL warehouse', () => {
     const { uri, warehouse } = await postgres.prepared(t);
     await warehouse.land(['d', 'b', 'a', 'c'].map((id) => event(id)));
     await warehouse.land(['h', 'a', 'f', 'e', 'g'].map((id) => event(id)));
-    const poison = (entry: string): QuarantinedEntry => ({
-      entry,
-      producer: '',
-      reason: 'r',
-      acceptedAtMs: 1,
-      body: Buffer.alloc(0),
-    });
-    await warehouse.quarantine(['3', '1', '2'].map(poison));
-    const written = async (table: string, name: string): Promise<unknown[]> =>
-      (await postgres.server.query<{ name: string }>(uri, `SELECT ${name} AS name FROM ${table} ORDER BY ctid`)).map(
-        (row) => row.name,
-      );
-    assert.deepEqual(await written('events', 'id'), ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h']);
-    assert.deepEqual(await written('events_quarantine', 'entry'), ['1', '2', '3']);
+    const poison = { producer: '', reason: 'r', acceptedAtMs: 1, body: Buffer.alloc(0) };
+    await warehouse.quarantine(['3', '1', '2'].map((entry) => ({ ...poison, entry })));
+    const written = `SELECT (SELECT string_agg(id, '' ORDER BY ctid) FROM events) AS events,
+      (SELECT string_agg(entry, '' ORDER BY ctid) FROM events_quarantine) AS quarantine`;
+    assert.deepEqual(await postgres.server.query(uri, written), [{ events: 'abcdefgh', quarantine: '123' }]);
   });
 
   it("refuses an event if an operator's trigger skips its row", async (t) => {
@@ -223,7 +197,8 @@ describe('the PostgreSQL warehouse', () => {
     await postgres.server.query(
       uri,
       `
-      CREATE FUNCTION leave_out() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN IF NEW.id = 'lost' THEN RETURN NULL; END IF; RETURN NEW; END $$;
+      CREATE FUNCTION leave_out() RETURNS trigger LANGUAGE plpgsql AS
+        $$ BEGIN IF NEW.id = 'lost' THEN RETURN NULL; END IF; RETURN NEW; END $$;
       CREATE TRIGGER leave_out BEFORE INSERT ON events FOR EACH ROW EXECUTE FUNCTION leave_out();`,
     );
     assert.deepEqual(await warehouse.land([event('kept')]), ['landed']);

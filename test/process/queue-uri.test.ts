@@ -8,14 +8,9 @@ import { queueAddress } from '../../lib/process/queue-uri.ts';
 const parts = (uri: string): unknown => {
   const address = queueAddress(uri);
   if (typeof address === 'string' || address.kind === 'server' || address.kind === 'dispatcher') return address;
-  const { kind, hosts, masterName } = address;
-  return {
-    kind,
-    hosts,
-    masterName,
-    uri: address.uriOf(hosts[0] ?? ''),
-    anonymous: address.uriOf(hosts[0] ?? '', true),
-  };
+  const { uriOf, ...rest } = address;
+  const [first = ''] = rest.hosts;
+  return { ...rest, uri: uriOf(first), anonymous: uriOf(first, true) };
 };
 
 const fault = (uri: string): string => {
@@ -63,15 +58,7 @@ describe('the URI of a queue', () => {
   it('with a mistake is refused with the form that is expected', () => {
     for (const [form, ...uris] of [
       ['dispatcher://', '://h1', '://h1,h2,h3', '://h1,h2/3', '://h1,h2?db=3', '://h1,h2?'],
-      [
-        'redis+sentinel://',
-        '://s1,s2',
-        '://s1/m?db=x',
-        '://s1/m?db=1&a=2',
-        '://s1/m?protocol=3',
-        '://s1/m#a',
-        '://s1/a/b',
-      ],
+      ['redis+sentinel://', '://s1,s2', '://s1/m?db=x', '://s1/m?db=1&a=2', '://s1/m?a=3', '://s1/m#a', '://s1/a/b'],
       ['redis+cluster://', '://h1,h2/1', '://h1?db=1', '://h1#'],
       ['redis://', '://host?db=3', '://[::1]:1/?protocol=3&db=1', '://host?', '://host/abc', '://host/1#a', '://h/1/2'],
     ] as const)
@@ -84,9 +71,7 @@ describe('the URI of a queue', () => {
       readGatewayConfig({ INGEST_QUEUE_URI: uri, INGEST_QUEUE_PARTITIONS: partitions }).report.problems;
     assert.deepEqual(problems('redis+cluster://h1', '12'), []);
     assert.deepEqual(problems('redis://h1', ''), []);
-    assert.deepEqual(problems('redis://h1', '12'), [
-      'INGEST_QUEUE_PARTITIONS="12": expected a redis+cluster URI with it: the number of partitions of another queue is fixed',
-    ]);
+    assert.match(problems('redis://h1', '12').join(), /^INGEST_QUEUE_PARTITIONS="12": expected a redis\+cluster URI/);
   });
 
   it('is checked by every program', () => {
@@ -100,12 +85,12 @@ describe('the URI of a queue', () => {
     assert.deepEqual(problems, [named, named, named]);
   });
 
-  it('may have several hosts, but not an empty one', () => {
+  it('may have several hosts if it says so, but not an empty one', () => {
     const read = (uri: string): unknown => readGatewayConfig({ INGEST_QUEUE_URI: uri }).report.problems.length;
     assert.equal(read('redis+cluster://user:p@h1:1,h2:2,[::1]:3'), 0);
-    for (const uri of ['redis://h1:1,h2:1', 'redis+cluster://h1:1,,h2', 'dispatcher://h1:1,'])
-      assert.equal(read(uri), 1);
-    assert.equal(read('redis+cluster://h1:99999'), 1);
-    assert.equal(read('redis+cluster://us%er:p@h1'), 1);
+    const several = ['redis://h1:1,h2:1', 'redis+cluster://h1:1,,h2', 'dispatcher://h1:1,'];
+    for (const uri of [...several, 'redis+cluster://h1:99999', 'redis+cluster://us%er:p@h1'])
+      assert.equal(read(uri), 1, uri);
   });
+});
 });

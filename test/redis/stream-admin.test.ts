@@ -36,7 +36,7 @@ const sourceOf = async (redis: TestRedis): Promise<string> =>
 async function copies(admin: StreamAdmin, id: string, redis = server): Promise<readonly QueuedCopy[]> {
   await admin.clock();
   const source = await sourceOf(redis);
-  return admin.noted(
+  return admin.copiesOfRows(
     id,
     (await redis.entries()).map(({ entry }) => `${source}/${entry}`),
   );
@@ -330,16 +330,16 @@ describe('the status of a stream', () => {
     assert.match(source, new RegExp(`^[0-9a-f-]{36}/${STREAM}$`));
     assert.equal(await admin.find('two'), undefined);
     const own = `${source}/${copy.entry}`;
-    assert.deepEqual(await admin.noted('one', [own, own]), [copy]);
-    assert.deepEqual(await admin.noted('two', [own]), []);
-    assert.deepEqual(await admin.noted('one', [`${own}~0123456789abcdef`]), [copy], "beside another event's row");
+    assert.deepEqual(await admin.copiesOfRows('one', [own, own]), [copy]);
+    assert.deepEqual(await admin.copiesOfRows('two', [own]), []);
+    assert.deepEqual(await admin.copiesOfRows('one', [`${own}~0123456789abcdef`]), [copy], "beside another event's row");
     assert.deepEqual(
-      await admin.noted('one', [`other/${STREAM}/${copy.entry}`, `${source}/none`, `${source}/x${copy.entry}`]),
+      await admin.copiesOfRows('one', [`other/${STREAM}/${copy.entry}`, `${source}/none`, `${source}/x${copy.entry}`]),
       [],
     );
     const replayed = await admin.replay({ ...row, replayOf: 'q/s/1-1', id: 'one' }, false);
     const entries = async (rows: readonly string[]): Promise<readonly string[]> =>
-      (await admin.noted('one', rows)).map(({ entry }) => entry);
+      (await admin.copiesOfRows('one', rows)).map(({ entry }) => entry);
     assert.deepEqual(await entries([]), [replayed.entry]);
     assert.deepEqual(await entries(['q/s/1-1', own]), [replayed.entry, copy.entry]);
     await server.command('XDEL', STREAM, copy.entry);
@@ -386,7 +386,7 @@ describe('several pages, and unusual entries', () => {
     const rowOf = (replayOf: string) => ({ ...row, replayOf, id: 'x', body: Buffer.from(body('x')) });
     const first = await admin.replay(rowOf('q/s/1-1'), false);
     const second = await admin.replay(rowOf('q/s/2-2'), false);
-    const found = await admin.noted('x', ['q/s/1-1']);
+    const found = await admin.copiesOfRows('x', ['q/s/1-1']);
     assert.deepEqual(
       found.map(({ entry }) => entry),
       [second.entry, first.entry],

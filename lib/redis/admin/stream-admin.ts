@@ -76,7 +76,7 @@ export function queueAdmin({ uri, partitions, ...options }: QueueAdminOptions): 
   const parts = queuePartitions(uri, partitions, options);
   const prefixOf = (part: QueuePartition): string => (parts.length > 1 ? `${part.stream}: ` : '');
   const streams = parts.map((part) => new StreamAdmin({ ...options, part, prefix: prefixOf(part) }));
-  return { place: maskedUri(uri), streams };
+  return { uri: maskedUri(uri), streams };
 }
 
 export class StreamAdmin implements QueuedStream {
@@ -169,7 +169,7 @@ export class StreamAdmin implements QueuedStream {
     return this.#inGroups(entries, (some) => this.#run(SCRIPTS.states, [GROUP, ...some]));
   }
 
-  noted(id: string, rows: readonly string[]): Promise<readonly QueuedCopy[]> {
+  copiesOfRows(id: string, rows: readonly string[]): Promise<readonly QueuedCopy[]> {
     return this.#telling(async () => {
       const replays = await this.#values.send(['HMGET', keyOf(this.name, 'replays'), `\n${id}`, ...rows]);
       const prefix = `${this.#identity.source}/`;
@@ -281,8 +281,8 @@ export class StreamAdmin implements QueuedStream {
     const servers = this.#histories.of(this);
     return entriesOf(reply, this.#identity.source).deliveries.map((delivery) => {
       const { entry, source, producer, notes, body = Buffer.alloc(0), acceptedAtMs, replayOf } = delivery;
-      const place = { stream: this.name, source, entry, ...(servers === 0 ? {} : { servers }) };
-      return { ...place, id: notes.id ?? namesIn(body).id, producer, acceptedAtMs, replayOf, body };
+      const name = { stream: this.name, source, entry, ...(servers === 0 ? {} : { servers }) };
+      return { ...name, id: notes.id ?? namesIn(body).id, producer, acceptedAtMs, replayOf, body };
     });
   }
 }

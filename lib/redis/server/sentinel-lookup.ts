@@ -26,9 +26,9 @@ async function masterByMost({ hosts, masterName, uriOf }: ClusterAddress, system
   const master = async (server: Server): Promise<string> => {
     const found = await server.send(['SENTINEL', 'GET-MASTER-ADDR-BY-NAME', masterName]);
     if (found === null) throw new RedisError(`the sentinels know no master named ${masterName}`);
-    const place = Array.isArray(found) ? hostAndPort(String(found[0]), String(found[1])) : undefined;
-    if (place === undefined) throw new RedisError(`a sentinel names no server: ${JSON.stringify(found)}`);
-    return uriOf(place);
+    const address = Array.isArray(found) ? hostAndPort(String(found[0]), String(found[1])) : undefined;
+    if (address === undefined) throw new RedisError(`a sentinel names no server: ${JSON.stringify(found)}`);
+    return uriOf(address);
   };
   const ask = (host: string): Promise<string> =>
     askOnce(system, uriOf(host, true), master, ANSWER_TIMEOUT_MS).catch((cause: unknown) => {

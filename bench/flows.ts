@@ -1,0 +1,79 @@
+// How many files a flow enters, and how often it changes from one to another: `bin/node bench/flows.ts`. Of several runs,
+// the shortest one is shown, because timers run meanwhile. The thread of SQLite is not traced.
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { TestRedis } from '../test/support/redis.ts';
+import { Pipeline } from '../test/support/pipeline.ts';
+import { Program, type ProgramName } from '../test/support/program.ts';
+import { eventually, temporaryFolder } from '../test/support/scope.ts';
+
+const ROUNDS = 9;
+const folder = temporaryFolder('flows-');
+const hook = new URL('flow-trace.ts', import.meta.url).href;
+const env = { FLOWS_FOLDER: folder, NODE_OPTIONS: `--import=${hook}` };
+
+function reports({ child }: Program): readonly string[] {
+  const path = join(folder, String(child.pid));
+  return existsSync(path) ? readFileSync(path, 'utf8').trim().split('\n') : [];
+}
+
+async function reported(program: Program): Promise<string> {
+  const { length } = reports(program);
+  program.signal('SIGUSR2');
+  return eventually('a report', () => reports(program)[length]);
+}
+
+function print(flow: string, lines: readonly string[]): void {
+  const [least = ''] = lines.toSorted((one, other) => Number(one.split(' ')[1]) - Number(other.split(' ')[1]));
+  const [files, changes] = least.split(' ');
+  process.stdout.write(`${flow}: ${files} files, ${changes} changes\n`);
+}
+
+async function measure(flow: string, program: Program, act: (round: number) => Promise<unknown>): Promise<void> {
+  const lines: string[] = [];
+  for (let round = 0; round < ROUNDS; round += 1) {
+    await reported(program);
+    await act(round);
+    lines.push(await reported(program));
+  }
+  print(flow, lines);
+}
+
+async function measureCommand(name: ProgramName, args: readonly string[], more: Readonly<Record<string, string>> = {}) {
+  const program = new Program(name, { args, env: { ...env, ...more }, cwd: folder });
+  await program.ended;
+  print(`${name} ${args[0]}`, reports(program));
+}
+
+const redis = await TestRedis.start(['--appendonly', 'no']);
+const warehouseUri = `sqlite:${join(folder, 'warehouse.db')}`;
+const pipeline = await Pipeline.start({ queueUri: redis.uri, warehouseUri, env });
+const { gateway, replicas } = pipeline;
+const consumer = replicas[0]?.program as Program;
+const post = (id: string) => pipeline.post(JSON.stringify({ id, type: 't' }));
+const landed = (id: string) =>
+  eventually('it has landed', async () => (await pipeline.find(id)).body['status'] === 'landed');
+
+await post('first');
+await landed('first');
+await measure('POST', gateway, (round) => post(`post ${round}`));
+await measure('GET', gateway, () => pipeline.find('first'));
+await measure('landing', consumer, async (round) => {
+  await post(`land ${round}`);
+  await landed(`land ${round}`);
+});
+await measure('TLS reload', gateway, async () => {
+  const count = (): number => gateway.lines.filter((line) => line.includes('files reloaded')).length;
+  const before = count();
+  gateway.signal('SIGHUP');
+  await eventually('they are reloaded', () => count() > before);
+});
+await measureCommand('ingest-admin', ['erase', 'first', '--yes'], {
+  INGEST_QUEUE_URI: redis.uri,
+  INGEST_WAREHOUSE_URI: warehouseUri,
+});
+writeFileSync(join(folder, 'eslint.config.js'), 'export default [{ rules: { "no-var": "error" } }];\n');
+writeFileSync(join(folder, 'a.js'), 'var a = 1;\n');
+await measureCommand('toollint', ['scan']);
+await pipeline.stop();
+process.exit(0);
