@@ -29,13 +29,9 @@ interface Opened {
 
 async function opened(
   by: CertificateAuthority | undefined,
-  {
-    fault,
-    notAfter,
-    under,
-    uris = ['urn:one', audienceUri('here')],
-  }: { fault?: string; notAfter?: Date; under?: Authority; uris?: readonly string[] } = {},
+  options: { fault?: string; notAfter?: Date; under?: Authority; uris?: readonly string[] } = {},
 ): Promise<Opened> {
+  const { fault, notAfter, under, uris = ['urn:one', audienceUri('here')] } = options;
   let closed = false;
   const issued = await by?.issue({ commonName: 'one', uris, ...(notAfter && { notAfter }) });
   const connection = {
@@ -83,10 +79,8 @@ describe('a verdict', () => {
 
   it('ends when the certificate of an open connection expires', async () => {
     const authority = authorityWith();
-    const one = await opened(root, {
-      notAfter: new Date(Math.ceil(Date.now() / 1000) * 1000 + 1_000),
-      under: authority,
-    });
+    const notAfter = new Date(Math.ceil(Date.now() / 1000) * 1000 + 1_000);
+    const one = await opened(root, { notAfter, under: authority });
     assert.equal(judged(authority, one).kind, 'producer');
     const kind = async () => (await authority.judge(one.connection, undefined)).kind;
     await eventually('it ends', async () => (await kind()) === 'unauthenticated');
@@ -161,10 +155,8 @@ describe('new trust', () => {
     const broken = Promise.reject(new Error('broken'));
     broken.catch(() => undefined);
     const trust = Object.assign(trusting(other), { untilMs: () => broken });
-    await assert.rejects(
-      authority.replaceTrust(trust, () => [one.connection]),
-      /broken/,
-    );
+    const replaced = authority.replaceTrust(trust, () => [one.connection]);
+    await assert.rejects(replaced, /broken/);
     await assert.rejects(async () => authority.judge(one.connection, undefined), /broken/);
   });
 
@@ -267,11 +259,7 @@ describe('the audience of a trusted producer', () => {
         tokenRequired: given.tokens === 'required',
         grants: (producer) => given.grant === true && producer === NAME,
       });
-      const token = {
-        good: { aud: 'here' },
-        'of another audience': { aud: 'there' },
-        bad: { sub: 'spiffe://test/two' },
-      };
+      const token = { good: { aud: 'here' }, 'of another audience': { aud: 'there' }, bad: { sub: 'spiffe://test/two' } };
       const authorization = given.token && `Bearer ${await issuer.token({ sub: NAME, ...token[given.token] })}`;
       const { connection } = await opened(root, {
         uris: [NAME, audienceUri(given.certificate === true ? 'here' : 'HERE')],

@@ -29,6 +29,7 @@ const kindBy = async (verifier: TokenVerifier): Promise<string> =>
 
 describe('a key server', () => {
   const plain = Buffer.from(issuer.publicPem).toString('base64url');
+  const keys = (response: ServerResponse, key: object): void => json(response, { keys: [key] });
   const cases: Readonly<Record<string, (response: ServerResponse) => void>> = {
     'that fails': (response) => json(response, {}, 500),
     'that returns good keys with a failure': (response) => response.writeHead(500).end(jwks(issuer)),
@@ -40,11 +41,9 @@ describe('a key server', () => {
     'that returns no key': (response) => json(response, { keys: [] }),
     'that returns unusable keys': (response) => json(response, { keys: [null, 1, {}, { kty: 'EC', kid: 'first' }] }),
     'that returns another key with the id': (response) => json(response, { keys: [namesake.jwk] }),
-    'that returns a secret with the id': (response) =>
-      json(response, { keys: [{ kty: 'oct', kid: 'first', k: plain }] }),
-    'that returns a key for another use': (response) => json(response, { keys: [{ ...issuer.jwk, use: 'enc' }] }),
-    'that returns a key for another algorithm': (response) =>
-      json(response, { keys: [{ ...issuer.jwk, alg: 'ES384' }] }),
+    'that returns a secret with the id': (response) => keys(response, { kty: 'oct', kid: 'first', k: plain }),
+    'that returns a key for another use': (response) => keys(response, { ...issuer.jwk, use: 'enc' }),
+    'that returns a key for another algorithm': (response) => keys(response, { ...issuer.jwk, alg: 'ES384' }),
     'that returns more than 1 MiB': (response) => response.end(jwks(issuer).padEnd(2 ** 20 + 1)),
     'that closes the connection': (response) => void response.destroy(),
     'that stops in the middle of its answer': (response) =>

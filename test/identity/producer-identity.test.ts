@@ -3,12 +3,7 @@ import { X509Certificate } from 'node:crypto';
 import { describe, it } from 'node:test';
 import { OpenSsl } from '../support/openssl.ts';
 import { CertificateAuthority, type IssueOptions } from '../support/certificate-authority.ts';
-import {
-  audienceUri,
-  clientIdentity,
-  unauthenticated,
-  type ClientIdentity,
-} from '../../lib/identity/producer-identity.ts';
+import { audienceUri, clientIdentity, unauthenticated } from '../../lib/identity/producer-identity.ts';
 
 const AUDIENCE = audienceUri('ingest-gateway');
 const authority = new CertificateAuthority('test authority');
@@ -17,7 +12,7 @@ async function issued(options: Partial<IssueOptions>): Promise<X509Certificate> 
   return new X509Certificate((await authority.issue({ commonName: 'common', ...options })).certificate);
 }
 
-async function identityOf(options: Partial<IssueOptions>): Promise<ClientIdentity> {
+async function identityOf(options: Partial<IssueOptions>) {
   const identity = clientIdentity(await issued(options), Date.now());
   assert.ok(!('kind' in identity), JSON.stringify(identity));
   return identity;
@@ -36,24 +31,15 @@ describe('a name in a certificate cannot add another name', () => {
     `${AUDIENCE}\0`,
     `${AUDIENCE} `,
   ];
-  for (const name of hostile) {
-    it(`as a URI: ${JSON.stringify(name)}`, async () => {
-      const identity = await identityOf({ uris: ['urn:first', name] });
-      assert.equal(identity.producer, 'urn:first');
-      assert.equal(identity.uris.length, 2);
-      assert.ok(!identity.uris.includes(AUDIENCE));
+  for (const name of hostile)
+    it(JSON.stringify(name), async () => {
+      const { producer, uris } = await identityOf({ uris: ['urn:first', name] });
+      assert.deepEqual([producer, uris.length, uris.includes(AUDIENCE)], ['urn:first', 2, false]);
+      for (const other of [{ dnsNames: [name] }, { commonName: `x, URI:${AUDIENCE}` }]) {
+        const identity = await identityOf({ uris: ['urn:first'], ...other });
+        assert.deepEqual([identity.producer, identity.uris], ['urn:first', ['urn:first']]);
+      }
     });
-
-    it(`as a DNS name: ${JSON.stringify(name)}`, async () => {
-      const identity = await identityOf({ uris: ['urn:first'], dnsNames: [name] });
-      assert.deepEqual([identity.producer, identity.uris], ['urn:first', ['urn:first']]);
-    });
-  }
-
-  it('as the common name', async () => {
-    const identity = await identityOf({ commonName: `x, URI:${AUDIENCE}`, uris: ['urn:first'] });
-    assert.deepEqual([identity.producer, identity.uris], ['urn:first', ['urn:first']]);
-  });
 });
 
 describe('the producer is', () => {
@@ -84,13 +70,10 @@ describe('a client is unauthenticated', () => {
       { dnsNames: ['urn:test:producer:shop', 'shop.test'], uris: [AUDIENCE] },
       { dnsNames: ['a/b'], commonName: 'shop' },
       { commonName: '', uris: [AUDIENCE] },
-      ...['spiffe://prod/shop', 'URN:test:producer:shop', 'x y://z', 'a/b', 'a:b'].map((commonName) => ({
-        commonName,
-      })),
+      { commonName: undefined, uris: [AUDIENCE] },
+      ...['spiffe://prod/shop', 'URN:test:producer:shop', 'x y://z', 'a/b', 'a:b'].map((name) => ({ commonName: name })),
     ])
       assert.deepEqual(refused(await issued(options)), unauthenticated('the client certificate names no producer'));
-    const withoutSubject = await issued({ commonName: undefined, uris: [AUDIENCE] });
-    assert.deepEqual(refused(withoutSubject), unauthenticated('the client certificate names no producer'));
   });
 
   it('if its name is longer than 2,048 bytes, and is told the limit', async () => {

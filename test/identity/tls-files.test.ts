@@ -72,12 +72,7 @@ describe('authorities of one name', () => {
     const without = ['-addext', 'subjectKeyIdentifier=none'];
     const [one, two] = [made.root('one', '/CN=same', ...without), made.root('two', '/CN=same', ...without)];
     await assertRefused(files(one + two), 'CLIENT_CA', 'CN=same', 'CERT_SIGNATURE_FAILURE');
-    const old = made.dated(
-      'old',
-      '/CN=same',
-      [2020, 2021],
-      'basicConstraints=critical,CA:true\nsubjectKeyIdentifier=none',
-    );
+    const old = made.dated('old', '/CN=same', [2020, 2021], AUTHORITY.replace('hash', 'none'));
     made.issue('current', 'two', CLIENT);
     const warnings = await assertAccepted(files(old + two), 'current');
     assert.match(warnings.join(), /CN=same.*CERT_HAS_EXPIRED/);
@@ -108,17 +103,15 @@ describe('a revocation list is used, and belongs to its authority only, if it is
 });
 
 describe('a revocation list that OpenSSL cannot use is refused, naming the extension:', () => {
+  const POINT = 'issuing distribution point (2.5.29.28)';
   for (const [name, extension] of [
     ['delta CRL indicator (2.5.29.27)', '2.5.29.27=critical,ASN1:INTEGER:1'],
     ['delta CRL indicator (2.5.29.27)', '2.5.29.27=ASN1:INTEGER:1'],
-    ['issuing distribution point (2.5.29.28)', 'issuingDistributionPoint=critical,@i\n[i]\nonlyuser=TRUE'],
-    ['issuing distribution point (2.5.29.28)', 'issuingDistributionPoint=critical,@i\n[i]\nonlyCA=TRUE'],
-    ['issuing distribution point (2.5.29.28)', 'issuingDistributionPoint=critical,@i\n[i]\nindirectCRL=TRUE'],
-    ['issuing distribution point (2.5.29.28)', 'issuingDistributionPoint=@i\n[i]\nfullname=URI:http://ca/1.crl'],
-    [
-      'issuing distribution point (2.5.29.28)',
-      'issuingDistributionPoint=critical,@i\n[i]\nonlysomereasons=keyCompromise',
-    ],
+    [POINT, 'issuingDistributionPoint=critical,@i\n[i]\nonlyuser=TRUE'],
+    [POINT, 'issuingDistributionPoint=critical,@i\n[i]\nonlyCA=TRUE'],
+    [POINT, 'issuingDistributionPoint=critical,@i\n[i]\nindirectCRL=TRUE'],
+    [POINT, 'issuingDistributionPoint=@i\n[i]\nfullname=URI:http://ca/1.crl'],
+    [POINT, 'issuingDistributionPoint=critical,@i\n[i]\nonlysomereasons=keyCompromise'],
     ['1.2.3.4', '1.2.3.4=critical,ASN1:NULL'],
     ['2.5.29.20', '2.5.29.20=critical,ASN1:INTEGER:7'],
   ] as const)
@@ -148,7 +141,7 @@ describe('PEM files', () => {
     await assertAccepted(files(joined, lists, 'chain'), 'shop', 'web');
   });
 
-  it('are refused if a part is cut off anywhere', async () => {
+  it('are refused if a part is cut off anywhere or malformed', async () => {
     const lists = made.list('root') + made.list('other');
     for (const text of [
       root + other.slice(0, other.length / 2),
@@ -160,6 +153,7 @@ describe('PEM files', () => {
     ])
       await assertRefused(files(text), 'CLIENT_CA');
     await assertRefused(files(root + other, lists.slice(0, -200)), 'CLIENT_CRL');
+    await assertRefused(files(root, '-----BEGIN X509 CRL-----\nAAAA\n-----END X509 CRL-----\n'), 'CLIENT_CRL');
     made.write('cut.pem', `${made.text('server.pem')}${root.slice(0, 300)}`);
     made.write('cut.key', made.text('server.key'));
     await assertRefused(files(root, undefined, 'cut'), 'CERT');
@@ -249,17 +243,7 @@ describe('authorities', () => {
   it('are accepted in any order if one is cross-signed, and the missing root of others is named', async () => {
     made.run('req', '-new', '-key', 'root.key', '-subj', '/O=Shop/CN=root', '-out', 'crossed.csr');
     made.write('crossed.ext', `${AUTHORITY}\nauthorityKeyIdentifier=keyid`);
-    const by = [
-      '-CA',
-      'other.pem',
-      '-CAkey',
-      'other.key',
-      '-CAcreateserial',
-      '-days',
-      '400',
-      '-extfile',
-      'crossed.ext',
-    ];
+    const by = '-CA other.pem -CAkey other.key -CAcreateserial -days 400 -extfile crossed.ext'.split(' ');
     made.run('x509', '-req', '-in', 'crossed.csr', ...by, '-out', 'crossed.pem');
     const crossed = made.text('crossed.pem');
     for (const both of [crossed + root, root + crossed]) {

@@ -115,13 +115,6 @@ describe('unusable TLS files are refused', () => {
     }
   });
 
-  it('if no configured authority signed a list, or it is malformed', async () => {
-    for (const list of [
-      `${await root.revocationList([])}${await second.revocationList([])}`,
-      '-----BEGIN X509 CRL-----\nAAAA\n-----END X509 CRL-----\n',
-    ])
-      assert.match(await refusal(await withList(list)), /^INGEST_TLS_CLIENT_CRL=/);
-  });
 });
 
 describe('TLS files that change', () => {

@@ -16,18 +16,15 @@ const verdictOn = async (claims: Claims, by = verifier): Promise<Verdict> =>
 const kindOf = async (claims: Claims, by = verifier): Promise<string> => (await verdictOn(claims, by)).kind;
 
 describe('a token is bound to the certificate', () => {
+  const named = { sub: SPIFFE_ID };
   for (const [what, claims, kind] of [
     ['by its thumbprint', bound, 'producer'],
-    ['by its SPIFFE id', { sub: SPIFFE_ID }, 'producer'],
+    ['by its SPIFFE id', named, 'producer'],
     ['but not by another name in it', { sub: PLAIN_URI }, 'unauthenticated'],
     ['but not by a SPIFFE id in another case', { sub: SPIFFE_ID.replace('one', 'One') }, 'unauthenticated'],
-    [
-      'but not by a SPIFFE id next to the thumbprint of another certificate',
-      { sub: SPIFFE_ID, cnf: { 'x5t#S256': 'x' } },
-      'unauthenticated',
-    ],
-    ['but not by a SPIFFE id next to no confirmation', { sub: SPIFFE_ID, cnf: null }, 'unauthenticated'],
-    ['but not by a SPIFFE id next to another one', { sub: SPIFFE_ID, cnf: { jkt: 'x' } }, 'unauthenticated'],
+    ['but not by its SPIFFE id beside another thumbprint', { ...named, cnf: { 'x5t#S256': 'x' } }, 'unauthenticated'],
+    ['but not by its SPIFFE id beside no confirmation', { ...named, cnf: null }, 'unauthenticated'],
+    ['but not by its SPIFFE id beside another confirmation', { ...named, cnf: { jkt: 'x' } }, 'unauthenticated'],
   ] as const)
     it(what, async () => assert.equal(await kindOf(claims), kind));
 });
@@ -77,15 +74,7 @@ describe('the verdict on a token', () => {
   });
 
   it('is that a token is required if the field has no bearer token', async () => {
-    for (const authorization of [
-      undefined,
-      '',
-      'Bearer ',
-      'Basic a.b.c',
-      'Bearer a.b',
-      'xBearer a.b.c',
-      'Bearer a.b.c d',
-    ])
+    for (const authorization of [undefined, '', 'Bearer ', 'Basic a.b.c', 'Bearer a.b', 'xBearer a.b.c', 'Bearer a.b.c d'])
       assert.equal((await verifier.verify(authorization, identity, Date.now())).kind, 'unauthenticated');
   });
 
