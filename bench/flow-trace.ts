@@ -9,14 +9,16 @@ import ts from 'typescript';
 
 const ROOT = new URL('../', import.meta.url).href;
 const files = new Set<string>();
+/** The number of changes between two files, in both directions. */
+const pairs = new Map<string, number>();
 let latest = '';
-let changes = 0;
 
 function enter(file: string): void {
   if (file === latest) return;
-  latest = file;
+  const pair = [latest, file].sort().join(' ~ ');
+  pairs.set(pair, (pairs.get(pair) ?? 0) + 1);
   files.add(file);
-  changes += 1;
+  latest = file;
 }
 
 function withCalls(text: string, file: string): string {
@@ -48,9 +50,11 @@ registerHooks({
 Object.assign(globalThis, { enterFile: enter });
 if (isMainThread) {
   const report = (): void => {
-    appendFileSync(join(process.env['FLOWS_FOLDER'] ?? '', String(process.pid)), `${files.size} ${changes}\n`);
+    const line = JSON.stringify({ files: files.size, pairs: [...pairs].sort(([, one], [, other]) => other - one) });
+    appendFileSync(join(process.env['FLOWS_FOLDER'] ?? '', String(process.pid)), `${line}\n`);
     files.clear();
-    [latest, changes] = ['', 0];
+    pairs.clear();
+    latest = '';
   };
   process.on('SIGUSR2', report).on('exit', report);
 }

@@ -23,10 +23,18 @@ async function reported(program: Program): Promise<string> {
   return eventually('a report', () => reports(program)[length]);
 }
 
+interface Report {
+  readonly files: number;
+  readonly pairs: readonly (readonly [pair: string, changes: number])[];
+}
+
 function print(flow: string, lines: readonly string[]): void {
-  const [least = ''] = lines.toSorted((one, other) => Number(one.split(' ')[1]) - Number(other.split(' ')[1]));
-  const [files, changes] = least.split(' ');
-  process.stdout.write(`${flow}: ${files} files, ${changes} changes\n`);
+  const changesOf = ({ pairs }: Report): number => pairs.reduce((sum, [, changes]) => sum + changes, 0);
+  const all = lines.map((line) => JSON.parse(line) as Report);
+  const [least] = all.sort((one, other) => changesOf(one) - changesOf(other));
+  if (least === undefined) throw new Error(`${flow} was not traced`);
+  const most = least.pairs.slice(0, 3).map(([pair, changes]) => `  ${changes} ${pair}\n`);
+  process.stdout.write(`${flow}: ${least.files} files, ${changesOf(least)} changes\n${most.join('')}`);
 }
 
 async function measure(flow: string, program: Program, act: (round: number) => Promise<unknown>): Promise<void> {

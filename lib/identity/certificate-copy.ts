@@ -1,7 +1,7 @@
 // Copies certificates and revocation lists for trials (client-trust.ts): byte for byte, except for the public key and
 // the signature, which belong to keys of the trial. Equal originals have equal copies.
 import { createPrivateKey, createPublicKey, hash, sign, type KeyObject, type X509Certificate } from 'node:crypto';
-import { der, extensionOf, inside, structureOf, TAG, type Tree } from './der.ts';
+import { der, extensionOf, inside, structureOf, TAG, type Part } from './der.ts';
 
 /** The DER of the algorithm Ed25519, and of a private key without its last 32 bytes (RFC 8410, section 7). */
 const ALGORITHM = Buffer.from('300506032b6570', 'hex');
@@ -11,7 +11,7 @@ const BASIC_CONSTRAINTS = Buffer.from('0603551d13', 'hex');
 const SUBJECT_KEY_IDENTIFIER = Buffer.from('0603551d0e', 'hex');
 const AUTHORITY_KEY_IDENTIFIER = Buffer.from('0603551d23', 'hex');
 
-const NO_NAME = der([TAG.sequence]);
+const NO_NAME = der(TAG.sequence);
 const A_NAME = Buffer.from('300c310a300806035504030c0161', 'hex');
 
 const spki = (key: KeyObject): Buffer => key.export({ type: 'spki', format: 'der' });
@@ -42,12 +42,12 @@ export function leafOf(authority: X509Certificate, key: KeyObject): string {
   const issuer = subject?.raw ?? NO_NAME;
   const own = spki(createPublicKey(key));
   const keyId = extensionOf(authority.raw, SUBJECT_KEY_IDENTIFIER)?.content;
-  const identifier = keyId && ([TAG.octets, [TAG.sequence, [0x80, keyId]]] as const);
-  const fields: readonly (Uint8Array | Tree)[] = [
+  const identifier = [TAG.octets, [TAG.sequence, [0x80, keyId ?? Buffer.of()]]] as const;
+  const fields: readonly Part[] = [
     [0xa0, [TAG.integer, Buffer.of(2)]],
     [TAG.integer, Buffer.of(0x40), own.subarray(-15)],
     ...[ALGORITHM, issuer, dates?.raw ?? NO_NAME, issuer.equals(NO_NAME) ? A_NAME : NO_NAME, own],
-    ...(identifier ? [[0xa3, [TAG.sequence, [TAG.sequence, AUTHORITY_KEY_IDENTIFIER, identifier]]] as const] : []),
+    ...(keyId ? [[0xa3, [TAG.sequence, [TAG.sequence, AUTHORITY_KEY_IDENTIFIER, identifier]]] as const] : []),
   ];
   return signed('CERTIFICATE', fields, trialKey(authority));
 }
@@ -55,8 +55,8 @@ export function leafOf(authority: X509Certificate, key: KeyObject): string {
 export const claimsAuthority = ({ raw }: X509Certificate): boolean =>
   inside(extensionOf(raw, BASIC_CONSTRAINTS))[0]?.tag === TAG.boolean;
 
-function signed(label: string, fields: readonly (Uint8Array | Tree)[], key: KeyObject): string {
-  const body = der([TAG.sequence, ...fields]);
-  const whole = der([TAG.sequence, body, ALGORITHM, [TAG.bits, Buffer.of(0), sign(null, body, key)]]);
+function signed(label: string, fields: readonly Part[], key: KeyObject): string {
+  const body = der(TAG.sequence, ...fields);
+  const whole = der(TAG.sequence, body, ALGORITHM, [TAG.bits, Buffer.of(0), sign(null, body, key)]);
   return `-----BEGIN ${label}-----\n${whole.toString('base64')}\n-----END ${label}-----\n`;
 }

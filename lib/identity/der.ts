@@ -64,11 +64,18 @@ export function commonName(certificate: Buffer): string | undefined {
 }
 const COMMON_NAME = Buffer.of(0x55, 4, 3);
 
-/** An element to write. Parts without a tag are DER already. */
-export type Tree = readonly [tag: number, ...parts: readonly (Uint8Array | Tree)[]];
+const NOTHING = Buffer.of();
 
-export function der([tag, ...parts]: Tree): Buffer {
-  const content = Buffer.concat(parts.map((part) => (part instanceof Uint8Array ? part : der(part))));
+/** Content of an element: bytes, or an element with its tag. */
+export type Part = Uint8Array | readonly [tag: number, first: Part, second?: Part];
+
+export function der(tag: number, ...parts: readonly Part[]): Buffer {
+  const bytesOf = (part: Part): Uint8Array => {
+    if (part instanceof Uint8Array) return part;
+    const [inner, first, second = NOTHING] = part;
+    return der(inner, first, second);
+  };
+  const content = Buffer.concat(parts.map(bytesOf));
   if (content.length < 0x80) return Buffer.concat([Buffer.of(tag, content.length), content]);
   const digits = content.length.toString(16);
   const length = Buffer.from(digits.padStart(2 * Math.ceil(digits.length / 2), '0'), 'hex');

@@ -48,7 +48,9 @@ export async function loadTlsMaterial(files: TlsFiles, nowMs: number, read?: Rea
     return await materialOf(files, nowMs, read);
   } catch (cause) {
     if (cause instanceof StartFailure) throw cause;
-    throw refused(`${settingOf(files, 'cert')}, ${settingOf(files, 'clientCa')}: they cannot be used (${messageOf(cause)})`);
+    throw refused(
+      `${settingOf(files, 'cert')}, ${settingOf(files, 'clientCa')}: they cannot be used (${messageOf(cause)})`,
+    );
   }
 }
 
@@ -83,7 +85,8 @@ async function materialOf(files: TlsFiles, nowMs: number, read = readOperatorFil
     throw refused(`${settingOf(files, 'cert')}: the certificate of ${nameOf(later)} is valid only from ${from} on`);
   const lists = usable(files, 'clientCrl', () => (crl ?? []).map((pem) => readRevocationList(pem, authorities)));
   const fault = await serverFault(context);
-  if (fault !== undefined) throw refused(`${settingOf(files, 'cert')}: a client would refuse the certificate (${fault})`);
+  if (fault !== undefined)
+    throw refused(`${settingOf(files, 'cert')}: a client would refuse the certificate (${fault})`);
   const trust = usable(files, 'clientCa', () => new ClientTrust(context, authorities, lists));
   const faults: string[] = [];
   for (const authority of authorities) {

@@ -145,9 +145,7 @@ export class WarehouseMisconfigured extends Error {}
 export class TablesDiffer extends WarehouseMisconfigured {}
 
 export const tablesDiffer = (uri: string, why: string): TablesDiffer =>
-  new TablesDiffer(
-    `${uri}: ${why}; start the consumers on an empty warehouse, then copy the old rows into its tables`,
-  );
+  new TablesDiffer(`${uri}: ${why}; start the consumers on an empty warehouse, then copy the old rows into its tables`);
 
 export interface Warehouse {
   /**

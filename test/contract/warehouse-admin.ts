@@ -93,7 +93,11 @@ export function describeWarehouseAdmin(name: string, start: () => Promise<Wareho
     it('counts by the code of a reason, and selects by reason and by time for lists, counts and names alike', async () => {
       await warehouse.quarantine([poison('1-4')]);
       const codes = ['invalid_event', 'bare', 'id_conflict'].map((code, at) => ({ code, rows: at === 0 ? 2 : 1 }));
-      assert.deepEqual(await admin.counts(), { events: 1, estimated: false, quarantine: codes }, 'the most frequent first');
+      assert.deepEqual(
+        await admin.counts(),
+        { events: 1, estimated: false, quarantine: codes },
+        'the most frequent first',
+      );
       const since = { ...ALL, sinceMs: Date.now() + 60_000 };
       const conflict = { ...ALL, reason: 'id_conflict' };
       assert.deepEqual(await listed(conflict), [['1-2']]);

@@ -259,7 +259,11 @@ describe('the audience of a trusted producer', () => {
         tokenRequired: given.tokens === 'required',
         grants: (producer) => given.grant === true && producer === NAME,
       });
-      const token = { good: { aud: 'here' }, 'of another audience': { aud: 'there' }, bad: { sub: 'spiffe://test/two' } };
+      const token = {
+        good: { aud: 'here' },
+        'of another audience': { aud: 'there' },
+        bad: { sub: 'spiffe://test/two' },
+      };
       const authorization = given.token && `Bearer ${await issuer.token({ sub: NAME, ...token[given.token] })}`;
       const { connection } = await opened(root, {
         uris: [NAME, audienceUri(given.certificate === true ? 'here' : 'HERE')],

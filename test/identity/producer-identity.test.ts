@@ -71,7 +71,9 @@ describe('a client is unauthenticated', () => {
       { dnsNames: ['a/b'], commonName: 'shop' },
       { commonName: '', uris: [AUDIENCE] },
       { commonName: undefined, uris: [AUDIENCE] },
-      ...['spiffe://prod/shop', 'URN:test:producer:shop', 'x y://z', 'a/b', 'a:b'].map((name) => ({ commonName: name })),
+      ...['spiffe://prod/shop', 'URN:test:producer:shop', 'x y://z', 'a/b', 'a:b'].map((name) => ({
+        commonName: name,
+      })),
     ])
       assert.deepEqual(refused(await issued(options)), unauthenticated('the client certificate names no producer'));
   });

@@ -114,7 +114,6 @@ describe('unusable TLS files are refused', () => {
       assert.ok((await refusal({ ...FILES, key })).startsWith(`${names}: `));
     }
   });
-
 });
 
 describe('TLS files that change', () => {

@@ -74,7 +74,15 @@ describe('the verdict on a token', () => {
   });
 
   it('is that a token is required if the field has no bearer token', async () => {
-    for (const authorization of [undefined, '', 'Bearer ', 'Basic a.b.c', 'Bearer a.b', 'xBearer a.b.c', 'Bearer a.b.c d'])
+    for (const authorization of [
+      undefined,
+      '',
+      'Bearer ',
+      'Basic a.b.c',
+      'Bearer a.b',
+      'xBearer a.b.c',
+      'Bearer a.b.c d',
+    ])
       assert.equal((await verifier.verify(authorization, identity, Date.now())).kind, 'unauthenticated');
   });
 

@@ -1,11 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import {
-  BatchRefused,
-  NO_ROW,
-  type LandingEvent,
-  WarehouseMisconfigured,
-} from '../../lib/ingest/warehouse.ts';
+import { BatchRefused, NO_ROW, type LandingEvent, WarehouseMisconfigured } from '../../lib/ingest/warehouse.ts';
 import { LOCK_KEY } from '../../lib/postgres/migrations.ts';
 import { createPostgresWarehouse } from '../../lib/postgres/warehouse.ts';
 import { describeWarehouse } from '../contract/warehouse.ts';

@@ -93,4 +93,3 @@ describe('the URI of a queue', () => {
       assert.equal(read(uri), 1, uri);
   });
 });
-});

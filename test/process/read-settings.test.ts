@@ -33,7 +33,13 @@ it('the settings in the log are those of this program that the environment sets,
     INGEST_TOKEN_JWKS: 'https://user:hunter2@keys/?key=hunter2',
     INGEST_AUDIENCE: 'urn:x',
   };
-  const others = { INGEST_AUDIENCE_FILE: '/x', INGEST_GATEWAY_ADDR: '', INGEST_BATCH_MAX: '9', PATH: 'x', INGEST_X: 'x' };
+  const others = {
+    INGEST_AUDIENCE_FILE: '/x',
+    INGEST_GATEWAY_ADDR: '',
+    INGEST_BATCH_MAX: '9',
+    PATH: 'x',
+    INGEST_X: 'x',
+  };
   assert.deepEqual(shownSettings({ ...environment, ...others }, 'gateway'), {
     ...environment,
     INGEST_QUEUE_URI: 'redis+sentinel://:***@h:1,i:2/main',
@@ -139,7 +145,11 @@ describe('an unknown key', () => {
 
   it('of an earlier version is answered with what to do, and none that Kubernetes adds for a Service is unknown', () => {
     const services = {
-      ...{ INGEST_GATEWAY_SERVICE_HOST: '10.0.0.1', INGEST_GATEWAY_SERVICE_PORT: '443', INGEST_GATEWAY_PORT: 'tcp://a' },
+      ...{
+        INGEST_GATEWAY_SERVICE_HOST: '10.0.0.1',
+        INGEST_GATEWAY_SERVICE_PORT: '443',
+        INGEST_GATEWAY_PORT: 'tcp://a',
+      },
       ...{ INGEST_GATEWAY_SERVICE_PORT_PRODUCERS: '443', INGEST_GATEWAY_PORT_443_TCP_ADDR: '10.0.0.1' },
       ...{ INGEST_REDIS_SERVICE_HOST: '10.0.0.2', INGEST_REDIS_PORT_6379_TCP: 'tcp://b', INGEST_OTHER_PORT: '1' },
       INGEST_GATEWAY_PORTS: '1',
@@ -243,7 +253,9 @@ describe('a URI', () => {
     for (const [environment, expected] of [
       [{}, /^INGEST_QUEUE_URI: is required: .*redis:\/\/.*INGEST_QUEUE_URI_FILE/],
       [twice, /^INGEST_QUEUE_URI_FILE=.*only one of INGEST_QUEUE_URI and INGEST_QUEUE_URI_FILE/],
-      ...paths.map((path) => [{ INGEST_QUEUE_URI_FILE: path }, new RegExp(`^INGEST_QUEUE_URI_FILE="${path}": `)] as const),
+      ...paths.map(
+        (path) => [{ INGEST_QUEUE_URI_FILE: path }, new RegExp(`^INGEST_QUEUE_URI_FILE="${path}": `)] as const,
+      ),
     ] as const) {
       const [value, problems] = uri(environment);
       assert.deepEqual([value, problems.length], [undefined, 1]);

@@ -109,7 +109,9 @@ describe('watched files', () => {
     const path = join(temporaryFolder(), 'list');
     writeFileSync(path, 'early');
     let valid = true;
-    const { files, outcomes, watch, pass } = await watched(path, async (read) => (valid ? String(await read(path)) : '!'));
+    const { files, outcomes, watch, pass } = await watched(path, async (read) =>
+      valid ? String(await read(path)) : '!',
+    );
     watch();
     await pass();
     writeFileSync(path, 'later');

@@ -332,7 +332,11 @@ describe('the status of a stream', () => {
     const own = `${source}/${copy.entry}`;
     assert.deepEqual(await admin.copiesOfRows('one', [own, own]), [copy]);
     assert.deepEqual(await admin.copiesOfRows('two', [own]), []);
-    assert.deepEqual(await admin.copiesOfRows('one', [`${own}~0123456789abcdef`]), [copy], "beside another event's row");
+    assert.deepEqual(
+      await admin.copiesOfRows('one', [`${own}~0123456789abcdef`]),
+      [copy],
+      "beside another event's row",
+    );
     assert.deepEqual(
       await admin.copiesOfRows('one', [`other/${STREAM}/${copy.entry}`, `${source}/none`, `${source}/x${copy.entry}`]),
       [],

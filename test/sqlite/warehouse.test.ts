@@ -119,7 +119,12 @@ describe('the SQLite warehouse', () => {
     const first = createSqliteWarehouse({ path });
     await first.prepare();
     for (let from = 0; from < 1_000; from += 200) await first.land(batch(from, 200));
-    const entries = Array.from({ length: 500 }, (_, at) => ({ ...row, entry: `q/s/${at}-0`, id: `no-${at}`, reason: 'r' }));
+    const entries = Array.from({ length: 500 }, (_, at) => ({
+      ...row,
+      entry: `q/s/${at}-0`,
+      id: `no-${at}`,
+      reason: 'r',
+    }));
     await first.quarantine(entries);
     await first.close();
 
