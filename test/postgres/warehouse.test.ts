@@ -143,7 +143,7 @@ describe('the PostgreSQL warehouse', () => {
     await warehouse.probe();
     assert.equal(await copies(), true, 'after a good one');
     const words = await postgres.server.query(uri, 'SELECT word FROM statements ORDER BY at LIMIT 3');
-    assert.deepEqual(words.map(({ word }) => word).join(), 'COPY,INSERT,INSERT');
+    assert.equal(words.map((row) => String(row['word'])).join(), 'COPY,INSERT,INSERT');
     const rows = await postgres.server.query(
       uri,
       `SELECT id, producer, body, accepted_at = '2026-01-01T00:00:00.007Z' AS accepted,
