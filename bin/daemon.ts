@@ -9,8 +9,8 @@ import { BUILD, EXIT, modeOf, StartFailure, versionLine } from '../lib/process/p
 import { addressText, type BindAddress } from '../lib/process/setting-kinds.ts';
 import type { Key } from '../lib/process/settings.ts';
 import { daemonHelp, shownSettings, type HelpText } from '../lib/process/settings-help.ts';
-import { onStopSignals, signalExit } from './early-signals.ts';
-import { complainer, endNow, endWritten, onOutputFailure, print } from './terminal.ts';
+import { signalExit } from './early-signals.ts';
+import { complainer, endNow, endWritten, onOutputFailure, onSignals, print } from './terminal.ts';
 import { SYSTEM } from '../lib/process/clock.ts';
 
 interface Trusting {
@@ -122,7 +122,7 @@ const stopping =
   (log: Log): OnStop =>
   ({ deadlineMs, cutOff, stop }) => {
     let isStopping = false;
-    onStopSignals((signal) => {
+    onSignals((signal) => {
       if (isStopping) {
         log.warn({ signal }, 'second signal: ending immediately');
         endNow(signalExit(signal));

@@ -5,17 +5,12 @@
 // A daemon that is interrupted during startup exits with 0, because it has nothing to drain. An interrupted `--check`
 // exits with the code of the signal, so that the interruption is not mistaken for success.
 import { constants } from 'node:os';
-import { endNow } from './terminal.ts';
+import { endNow, onSignals } from './terminal.ts';
 
 /** Returns the exit code that a shell reports for a program killed by this signal. */
 export const signalExit = (signal: NodeJS.Signals): number => 128 + constants.signals[signal];
 
 const starts = process.argv.length === 2;
-let listener = (signal: NodeJS.Signals): void => endNow(starts ? 0 : signalExit(signal));
-for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => listener(signal));
+onSignals((signal) => endNow(starts ? 0 : signalExit(signal)));
 // SIGHUP must not end a program: the gateway reloads its files.
 process.on('SIGHUP', () => undefined);
-
-export function onStopSignals(next: (signal: NodeJS.Signals) => void): void {
-  listener = next;
-}

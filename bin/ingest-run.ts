@@ -4,18 +4,22 @@
 // All parts are stopped on Ctrl-C or SIGTERM, if the terminal is closed, or if one exits: the gateway first, because it
 // needs the queue to drain, and Redis last. Each part has its own process group, so Ctrl-C in a terminal, or its end,
 // reaches only this process.
-import { onStopSignals } from './early-signals.ts';
+import './early-signals.ts';
 import { spawn, execFileSync, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
+import { realpathSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer, type AddressInfo } from 'node:net';
 import { join, relative, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
+import { DatabaseSync } from 'node:sqlite';
+import { SYSTEM } from '../lib/process/clock.ts';
 import { makeFolder } from '../lib/process/make-folder.ts';
 import { messageOf } from '../lib/process/message-of.ts';
 import { sqliteUri } from '../lib/process/uri.ts';
 import { textLine } from '../lib/process/log.ts';
-import { complainer, endNow, endWritten, onOutputFailure, print } from './terminal.ts';
-import { holdFolder } from './state-folder.ts';
+import { askOnce } from '../lib/redis/server/ask-once.ts';
+import { complainer, endNow, endWritten, onOutputFailure, onSignals, print } from './terminal.ts';
+import { readRunFile, type RunFile } from './state-folder.ts';
 
 const root = resolve(import.meta.dirname, '..');
 const stateDir = resolve(process.env['INGEST_STATE_DIR'] ?? '.ingest');
@@ -36,7 +40,7 @@ let releaseFolder = (): void => undefined;
 
 const quoted = (text: string): string => (/^[\w./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
 
-onStopSignals(onSignal);
+onSignals(onSignal);
 // A terminal that closes may send this signal several times.
 process.on('SIGHUP', () => void stop());
 onOutputFailure(
@@ -75,8 +79,45 @@ async function main(): Promise<void> {
     startPart(name, join(root, 'bin', name), [], env),
   ) as [ChildProcess, ChildProcess];
   const [address] = await Promise.all([listening('the gateway', gateway), listening('the consumer', consumer)]);
+  folder.publish({ ...made, gatewayUrl: address });
   showHeld();
   print(trialText(address));
+}
+
+/**
+ * Locks the folder until this process exits, because two Redis servers would corrupt a shared append-only file. Rejects
+ * if another run, or an earlier run's Redis, still uses it.
+ */
+async function holdFolder(folder: string) {
+  const path = join(folder, 'run.json');
+  // The operating system releases the lock on a SQLite file when the process exits, even after SIGKILL.
+  const lock = new DatabaseSync(join(folder, 'run.lock'));
+  try {
+    lock.exec('BEGIN EXCLUSIVE');
+  } catch {
+    throw new Error(`another run uses ${folder}: end it, or set INGEST_STATE_DIR to another folder`);
+  }
+  const { INGEST_QUEUE_URI: uri } = readRunFile({ INGEST_STATE_DIR: folder }, () => undefined);
+  if (typeof uri === 'string' && (await isServing(uri, join(realpathSync(folder), 'redis'))))
+    throw new Error(`the Redis of an earlier run still uses ${folder}: end it with redis-cli -u ${uri} shutdown`);
+  return {
+    /** Writes run.json, which may be world-readable, because its URIs contain no password. */
+    publish: (made: RunFile): void => {
+      rmSync(path, { force: true });
+      writeFileSync(path, `${JSON.stringify(made)}\n`, { mode: 0o644, flag: 'wx' });
+    },
+    release: (): void => {
+      rmSync(path, { force: true });
+      lock.close();
+    },
+  };
+}
+
+/** True if a Redis server at `uri` stores its data in `folder`. Another program may have the port by now. */
+async function isServing(uri: string, folder: string): Promise<boolean> {
+  const asked = askOnce(SYSTEM, uri, (server) => server.send(['CONFIG', 'GET', 'dir']));
+  const reply = await asked.catch(() => undefined);
+  return Array.isArray(reply) && reply[1] === folder;
 }
 
 function startPart(name: string, command: string, args: readonly string[], env: NodeJS.ProcessEnv): ChildProcess {
@@ -178,7 +219,7 @@ Show it in the queue and the warehouse:
   ${folder}${quoted(join(bin, 'ingest-admin'))} event first
 
 Send a hundred sample events:
-  ${quoted(join(bin, 'ingest-send'))} --url ${address} --sample 100
+  ${folder}${quoted(join(bin, 'ingest-send'))}${ownCertificates ? ` --ca ${ca} --cert ${cert} --key ${key}` : ''} --sample 100
 
 Ctrl-C ends everything. To start over, remove the state folder: rm -r ${quoted(stateDir)}
 

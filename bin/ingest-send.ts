@@ -11,6 +11,7 @@ import { RefusedFile } from '../lib/send/refused-file.ts';
 import { isForGood, reasonOf, type SendResult } from '../lib/send/sender.ts';
 import { Summary } from '../lib/send/summary.ts';
 import { SYSTEM } from '../lib/process/clock.ts';
+import { readRunFile } from './state-folder.ts';
 import { complainer, endNow, endWritten, onOutputFailure, print, showStep, stopSignal } from './terminal.ts';
 
 const EXIT = { allAccepted: 0, notAll: 1, usage: 2, interrupted: 130 } as const;
@@ -32,7 +33,11 @@ async function main(): Promise<number> {
   const interrupted = stopSignal(EXIT.interrupted);
   let sending: ReturnType<typeof begin>;
   try {
-    const settings = readSettings(process.argv.slice(2), process.env['INGEST_STATE_DIR'] ?? '.ingest');
+    const stateFolder = process.env['INGEST_STATE_DIR'] ?? '.ingest';
+    const settings = readSettings(process.argv.slice(2), stateFolder, () => {
+      const { gatewayUrl } = readRunFile(process.env, complain);
+      return typeof gatewayUrl === 'string' ? gatewayUrl : undefined;
+    });
     if (settings === 'help' || settings === 'version') {
       print(settings === 'help' ? HELP : versionLine('ingest-send'));
       return EXIT.allAccepted;

@@ -36,18 +36,26 @@ let ending = false;
 /** False if other code in this process called process.exit, or if nothing was left to wait for. */
 export const isEnding = (): boolean => ending;
 
-/** Returns a signal that aborts on the first SIGINT, SIGTERM or one of `others`. A second one exits with `code`. */
-export const stopSignal = (code: number, ...others: readonly NodeJS.Signals[]): AbortSignal => {
+let signalListener: ((signal: NodeJS.Signals) => void) | undefined;
+
+/** Calls `listener` on SIGINT and SIGTERM, in place of the previous one. */
+export function onSignals(listener: (signal: NodeJS.Signals) => void): void {
+  if (signalListener === undefined)
+    for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => signalListener?.(signal));
+  signalListener = listener;
+}
+
+/** Returns a signal that aborts on the first SIGINT or SIGTERM. A second one makes the program exit with `code`. */
+export function stopSignal(code: number): AbortSignal {
   const stop = new AbortController();
-  for (const signal of ['SIGINT', 'SIGTERM', ...others] as const)
-    process.on(signal, () => (stop.signal.aborted ? endNow(code) : stop.abort()));
+  onSignals(() => (stop.signal.aborted ? endNow(code) : stop.abort()));
   return stop.signal;
-};
+}
 
 /** Exits when standard output and standard error have been flushed, or when a signal arrives. */
 export async function endWritten(code: number): Promise<never> {
   ending = true;
-  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => endNow(code));
+  onSignals(() => endNow(code));
   await Promise.all([process.stdout, process.stderr].map(written));
   return endNow(code);
 }

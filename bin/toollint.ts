@@ -55,7 +55,8 @@ process.on('exit', () => {
   process.exitCode = EXIT_FAILURE;
 });
 
-const interrupt = stopSignal(EXIT_INTERRUPTED, 'SIGHUP');
+const interrupt = stopSignal(EXIT_INTERRUPTED);
+process.on('SIGHUP', () => process.emit('SIGTERM'));
 
 // Each write to standard output reports its own failure. Without these listeners, the handler below would also end
 // the program if standard error were closed.

@@ -10,7 +10,7 @@ import { freeName, whyUnwritable } from './refused-file.ts';
 export const HELP = `ingest-send: sends events, one JSON object on each line, to the gateway.
 
 Usage: ingest-send [options] [FILE]    FILE may be .gz or .zst; "-" is standard input (default)
-  --url URL          default https://127.0.0.1:8443
+  --url URL          default: that of "make ingest-run", or https://127.0.0.1:8443
   --cert FILE, --key FILE, --ca FILE    PEM (default: development certificates)
   --token FILE       a bearer token
   --concurrency N    events in flight (default 64)
@@ -36,13 +36,16 @@ Exit codes: 0 all events accepted, 1 some not, 2 wrong usage or a file that cann
 
 export type SendSettings = Exclude<ReturnType<typeof readSettings>, string>;
 
-/** `stateFolder` contains the development certificates. Throws an Error whose message names the mistake. */
-export function readSettings(args: readonly string[], stateFolder: string) {
+/**
+ * `stateFolder` contains the development certificates. `runningUrl` is the URL of a running `make ingest-run`. Throws an
+ * Error whose message names the mistake.
+ */
+export function readSettings(args: readonly string[], stateFolder: string, runningUrl: () => string | undefined) {
   const { values, positionals } = parseArgs({
     args: [...args],
     allowPositionals: true,
     options: {
-      url: { type: 'string', default: 'https://127.0.0.1:8443' },
+      url: { type: 'string' },
       cert: { type: 'string' },
       key: { type: 'string' },
       ca: { type: 'string' },
@@ -67,7 +70,7 @@ export function readSettings(args: readonly string[], stateFolder: string) {
   const given = [values.resend, values.sample].filter((value) => value !== undefined);
   if (positionals.length + given.length > 1) throw new Error('expected one file at a time');
   const file = values.resend ?? (positionals[0] === '-' ? undefined : positionals[0]);
-  const url = urlOf(values.url);
+  const url = urlOf(values.url ?? runningUrl() ?? 'https://127.0.0.1:8443');
   const numbers = {
     concurrency: integer('concurrency', values.concurrency, 1_000),
     connections: integer('connections', values.connections, 1_000),

@@ -101,7 +101,7 @@ describe('ingest-run', () => {
     }
   });
 
-  it('locks its state folder, where ingest-admin finds queue and warehouse without settings', async () => {
+  it('locks its state folder, where ingest-admin and ingest-send find it without settings', async () => {
     const folder = temporaryFolder();
     const run = ingestRun(join(folder, '.ingest'), '127.0.0.1:0');
     await run.line(/Ctrl-C ends everything/);
@@ -114,6 +114,8 @@ describe('ingest-run', () => {
 
     const status = new Program('ingest-admin', { args: ['status', '--json'], cwd: folder });
     assert.equal(await status.ended, 0, status.output);
+    const send = new Program('ingest-send', { args: ['--sample', '5'], cwd: folder });
+    assert.equal(await send.ended, 0, send.output);
     run.signal('SIGTERM');
     await run.exited();
     const after = new Program('ingest-admin', { args: ['status'], cwd: folder });

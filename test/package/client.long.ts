@@ -62,7 +62,8 @@ describe('the package ingest-client', () => {
     const manifest = JSON.parse(readFileSync(join(client.root, 'package.json'), 'utf8')) as Record<string, unknown>;
     assert.equal(manifest['dependencies'], undefined);
     assert.ok(client.bytes < 2 * 1024 * 1024, String(client.bytes));
-    const module = /^(bin\/(ingest-send|terminal)|(commonjs\/)?lib\/(send|process|ingest)\/[a-z-]+)(\.d\.ts|\.js)$/;
+    const module =
+      /^(bin\/(ingest-send|state-folder|terminal)|(commonjs\/)?lib\/(send|process|ingest)\/[a-z-]+)(\.d\.ts|\.js)$/;
     for (const path of client.files) {
       assert.ok(
         /^((commonjs\/)?package\.json|LICENSE|README\.md|bin\/ingest-send)$/.test(path) || module.test(path),
