@@ -2,17 +2,16 @@
 import assert from 'node:assert/strict';
 import { createLog } from '../../lib/process/log.ts';
 import { openWarehouseAdmin } from '../../bin/warehouse-adapter.ts';
-import { readCommandLine, type CommandLine } from '../../lib/admin/command-line.ts';
 import { readAdminConfig } from '../../lib/admin/config.ts';
-import { readSchema } from '../../lib/consumer/schemas.ts';
 import { queueAdmin } from '../../lib/redis/admin/stream-admin.ts';
 import { Program } from '../support/program.ts';
 import { temporaryFolder } from '../support/scope.ts';
 import type { WarehouseStore } from '../support/warehouse-store.ts';
 import type { TestRedis } from '../support/redis.ts';
 import { SYSTEM } from '../support/system.ts';
+import { runCommand } from './in-process.ts';
 
-export interface Ended {
+interface Ended {
   readonly code: number | NodeJS.Signals;
   readonly out: string;
   readonly err: string;
@@ -46,33 +45,18 @@ export class Admin {
     return { code: await program.ended, out, err };
   }
 
-  /** Runs a command in this process, because a program costs a third of a second of CPU time. */
+  /** Runs a command in this process, and returns the value that it prints. */
   async json<T>(code: number, ...args: readonly string[]): Promise<T> {
-    const line = readCommandLine([...args, '--json'], SYSTEM.clock.epochMs()) as CommandLine;
-    const { config = assert.fail() } = readAdminConfig(this.env, line.uses);
+    const { config = assert.fail() } = readAdminConfig(this.env);
     const { queueUri: uri, queuePartitions: partitions } = config;
-    const queue = queueAdmin({
-      ...SYSTEM,
-      uri,
-      partitions,
-      makes: line.changesQueue,
-      log: createLog('check', 'error'),
-    });
+    const queue = queueAdmin({ ...SYSTEM, uri, partitions, makes: true, log: createLog('check', 'error') });
     const warehouse = openWarehouseAdmin(config.warehouseUri);
-    let out = '';
     try {
-      const done = await line.run({
-        ...{ ...SYSTEM, sides: line.uses.sides, queue, warehouse, replicasRequired: config.queueReplicas },
-        ...{ json: true, stopped: new AbortController().signal, progress: () => undefined, tell: () => undefined },
-        print: (text) => void (out += text),
-        printed: () => Promise.resolve(true),
-        confirm: () => Promise.resolve(args.includes('--yes')),
-        readSchema: (path) => readSchema(path, SYSTEM.clock),
-      });
-      assert.equal(Number(!done), code, out);
+      const ended = await runCommand({ queue, warehouse }, [...args, '--json']);
+      assert.equal(ended.code, code, ended.out + ended.err);
+      return JSON.parse(ended.out) as T;
     } finally {
       await Promise.all([...queue.streams, warehouse].map((one) => one.close()));
     }
-    return JSON.parse(out) as T;
   }
 }

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { hostname, userInfo } from 'node:os';
 import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
 import { describe, it } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
 import { streamOf } from '../../lib/ingest/queue-admin.ts';
@@ -19,78 +20,65 @@ describe('erase', () => {
     ['', '-wal'].map((end) => (existsSync(admin.path + end) ? readFileSync(admin.path + end, 'latin1') : '')).join('');
   const everything = async (): Promise<string> => bytes() + JSON.stringify(await admin.redis.entries());
 
+  const landOne = (): Promise<unknown> => admin.warehouse.land([landing('one', { body: Buffer.from(body('one')) })]);
+
   it('finds an event by the id index, and its id stays taken', async (t) => {
     await admin.accept(t, 'one', body('one'));
-    const { code, out, err } = await admin.run(t, 'erase one');
-    assert.equal(code, 0, err);
-    const [done, bytes] = out.split('\n');
-    assert.equal(done, 'erased: 1 entry on the queue, 1 row in the warehouse, 0 rows in the quarantine');
-    assert.match(bytes ?? '', /^the bytes stay in Redis' memory until 20\S+Z, longer if .* in the runbook$/);
+    const done = 'erased: 1 entry on the queue, 1 row in the warehouse, 0 rows in the quarantine\n';
+    const bytes = "the bytes stay in Redis' memory until <time>, longer if .* in the runbook\n";
+    await admin.assertShows(t, 'erase one', 0, new RegExp(`^${done}${bytes}$`));
     assert.ok(!(await everything()).includes(SECRET));
     assert.equal((await admin.warehouse.find('one', 'shop')).kind, 'landed', 'its id is taken');
   });
 
   it('erases entries that quarantine rows name, and replays without a row', async (t) => {
-    const session = admin.session(t);
+    const stream = streamOf(admin.session(t).queue, 'one');
     await admin.accept(t, 'one', body('one'));
-    await admin.redis.command('DEL', '{ingest}:ids');
-    const [entry] = await admin.redis.entries();
-    const source = `${String(await admin.redis.command('HGET', '{ingest}:queue', 'id'))}/ingest`;
-    const row = poison('', { entry: `${source}/${entry?.entry}`, id: 'one', body: Buffer.from(body('one')) });
+    const copy = await stream.find('one');
+    assert.ok(copy !== undefined);
+    const row = poison('', { entry: `${copy.source}/${copy.entry}`, id: 'one', body: copy.body });
     await admin.warehouse.quarantine([row]);
-    const replayed = {
-      replayOf: row.entry,
-      id: 'one',
-      traceparent: undefined,
-      producer: 'shop',
-      body: row.body,
-      acceptedAtMs: 1,
-    };
-    const stream = streamOf(session.queue, 'one');
-    await stream.replay(replayed, false);
+    const replay = { id: 'one', traceparent: undefined, producer: 'shop', body: copy.body, acceptedAtMs: 1 };
+    await stream.replay({ ...replay, replayOf: row.entry }, false);
+    await admin.redis.command('DEL', '{ingest}:ids');
     assert.equal((await stream.copiesOfRows('one', [row.entry])).length, 2);
     await admin.warehouse.release([row.entry]);
-    await admin.redis.command('XDEL', 'ingest', String(entry?.entry));
+    await admin.redis.command('XDEL', 'ingest', copy.entry);
     assert.equal((await stream.copiesOfRows('one', [])).length, 1, 'the replay, by its id alone');
-    assert.equal((await admin.run(t, 'erase one')).code, 0);
+    await admin.assertShows(t, 'erase one', 0);
     assert.ok(!(await everything()).includes(SECRET));
   });
 
   it('erases the replay of an earlier row after a later row of the same event was replayed', async (t) => {
-    const { queue } = admin.session(t);
-    const stream = streamOf(queue, 'one');
+    const stream = streamOf(admin.session(t).queue, 'one');
     await admin.accept(t, 'one', body('one'));
     const copy = await stream.find('one');
     assert.ok(copy !== undefined);
     const replay = { id: 'one', traceparent: undefined, producer: 'shop', body: copy.body, acceptedAtMs: 1 };
-    const earlier = quarantineRowName({ ...copy, producer: 'shop' });
-    await stream.replay({ ...replay, replayOf: earlier }, false);
-    await stream.replay({ ...replay, replayOf: `${copy.source}/9-9~00` }, false);
-    assert.equal((await admin.run(t, 'erase one')).code, 0);
+    for (const replayOf of [quarantineRowName({ ...copy, producer: 'shop' }), `${copy.source}/9-9~00`])
+      await stream.replay({ ...replay, replayOf }, false);
+    await admin.assertShows(t, 'erase one', 0);
     assert.ok(!(await everything()).includes(SECRET));
   });
 
   it('erases the ids in a file, and reports unknown and already erased ones', async (t) => {
-    await admin.warehouse.land([
-      landing('one', { body: Buffer.from(body('one')) }),
-      landing('two', { body: Buffer.from(body('two')) }),
-    ]);
+    await landOne();
+    await admin.warehouse.land([landing('two', { body: Buffer.from(body('two')) })]);
     await admin.warehouse.quarantine([poison('1-1', { id: 'three', body: Buffer.from(body('three')) })]);
-    assert.equal((await admin.run(t, 'erase two')).code, 0);
+    await admin.assertShows(t, 'erase two', 0);
     const file = join(admin.store.folder, 'ids');
     writeFileSync(file, '\uFEFFone\n\ntwo\r\nthree\nnone\none\n');
-    const { code, out, err, questions } = await admin.run(t, `erase --file ${file} --json`);
-    assert.equal(code, 1);
-    assert.deepEqual(JSON.parse(out), { ...ERASED, warehouse: 1, quarantine: 1, already: 1, unknown: ['none'] });
-    assert.deepEqual(questions, ['Erase 4 events for good?']);
-    assert.match(err, /no event with the id none was found/);
-    assert.ok(!bytes().includes(SECRET));
+    const counts = { ...ERASED, warehouse: 1, quarantine: 1, already: 1, unknown: ['none'] };
     const actor = `${userInfo().username}@${hostname()}`;
-    assert.deepEqual(admin.audit(t), [
-      { actor, command: 'erase', what: 'two', changed: 1 },
-      { actor, command: 'erase', what: 'one\ntwo\nthree\nnone\n', changed: 2 },
+    const told = `^audit: <time> ${actor} erase one two three none: 2 changed\n[^]*no event with the id none was found\n$`;
+    const { questions } = await admin.assertShows(t, `erase --file ${file} --json`, 1, counts, new RegExp(told));
+    assert.deepEqual(questions, ['Erase 4 events for good?']);
+    assert.ok(!bytes().includes(SECRET));
+    assert.deepEqual(admin.audit(), [
+      ['erase', 'two', 1],
+      ['erase', 'one\ntwo\nthree\nnone\n', 2],
     ]);
-    assert.match(err, /^audit: \d{4}-.*Z \S+ erase one two three none: 2 changed$/m);
+    assert.deepEqual(new Set(admin.column('SELECT actor FROM ingest_audit')), new Set([actor]));
   });
 
   it('is recorded in the warehouse and on every stream before it searches', async (t) => {
@@ -118,8 +106,7 @@ describe('erase', () => {
     const ended = admin.run(t, 'erase one', { queue: session.queue, warehouse });
     await noting.promise;
     await setImmediate();
-    const rows = admin.rows(t, 'SELECT what, changed FROM ingest_audit');
-    assert.deepEqual([steps, rows], [[], [{ what: 'one', changed: null }]]);
+    assert.deepEqual([steps, admin.audit()], [[], [['erase', 'one', null]]]);
     noted.resolve(undefined);
     assert.equal((await ended).code, 1);
     assert.equal(steps[0], 'note');
@@ -127,52 +114,38 @@ describe('erase', () => {
   });
 
   it('changes nothing if the file is missing, empty, or has an invalid line', async (t) => {
-    await admin.warehouse.land([landing('one')]);
+    await landOne();
     const file = join(admin.store.folder, 'ids');
-    for (const [text, expected] of [
-      ['one\na\u0007b\n', /ids, line 2: invalid event id/],
-      ['\n\n', /ids: expected one event id on each line/],
+    for (const [text, why] of [
+      ['one\na\u0007b\n', 'ids, line 2: invalid event id'],
+      ['\n\n', 'ids: expected one event id on each line'],
     ] as const) {
       writeFileSync(file, text);
-      const { failure } = await admin.run(t, `erase --file ${file}`);
-      assert.ok(failure instanceof UsageError);
-      assert.match(failure.message, expected);
+      await admin.assertShows(t, `erase --file ${file}`, UsageError, '', new RegExp(`/${why}$`));
     }
-    const { failure } = await admin.run(t, 'erase --file /nonexistent');
-    assert.match((failure as Error).message, /\/nonexistent: expected a readable file \(ENOENT\)/);
-    assert.deepEqual(admin.audit(t), []);
-    assert.ok((await admin.warehouse.find('one', 'shop')).kind === 'landed');
+    const why = '/nonexistent: expected a readable file (ENOENT)';
+    await admin.assertShows(t, 'erase --file /nonexistent', UsageError, '', why);
+    assert.deepEqual([admin.audit(), bytes().includes(SECRET)], [[], true]);
   });
 
-  it('changes nothing after a no', async (t) => {
-    await admin.warehouse.land([landing('one', { body: Buffer.from(body('one')) })]);
-    const { code, questions } = await admin.run(t, 'erase one', { confirm: no });
-    assert.equal(code, 1);
-    assert.deepEqual(questions, ['Erase "one" for good?']);
-    assert.ok(bytes().includes(SECRET));
-    assert.deepEqual(admin.audit(t), []);
-  });
-
-  it('changes nothing if the change cannot be recorded', async (t) => {
-    await admin.warehouse.land([landing('one', { body: Buffer.from(body('one')) })]);
-    const { warehouse } = admin.session(t);
+  it('changes nothing after a no, or if the change cannot be recorded', async (t) => {
+    await landOne();
+    const { questions } = await admin.assertShows(t, 'erase one', 1, '', '', { confirm: no });
+    assert.deepEqual([questions, admin.audit()], [['Erase "one" for good?'], []]);
     const audit = (): Promise<void> => Promise.reject(new Error('there is no table ingest_audit'));
-    const { failure } = await admin.run(t, 'erase one', { warehouse: { ...warehouse, audit } });
-    assert.match(String(failure), /no table ingest_audit/);
+    const warehouse = { ...admin.session(t).warehouse, audit };
+    await admin.assertShows(t, 'erase one', Error, '', 'there is no table ingest_audit', { warehouse });
     assert.ok(bytes().includes(SECRET));
   });
 
   it('fails while a reader keeps the SQLite log in use, and succeeds afterwards', async (t) => {
-    await admin.warehouse.land([landing('one', { body: Buffer.from(body('one')) })]);
-    const { DatabaseSync } = await import('node:sqlite');
-    const reader = new DatabaseSync(admin.path, { readOnly: true });
-    t.after(() => reader.close());
+    await landOne();
+    using reader = new DatabaseSync(admin.path, { readOnly: true });
     reader.exec('BEGIN');
     reader.prepare('SELECT count(*) FROM events').get();
-    const first = await admin.run(t, 'erase one');
-    assert.match(String(first.failure), /: .*warehouse.db-wal is in use and still holds the bodies/);
+    await admin.assertShows(t, 'erase one', Error, undefined, /warehouse\.db-wal is in use and still holds the bodies/);
     reader.exec('COMMIT');
-    assert.equal((await admin.run(t, 'erase one')).code, 0);
+    await admin.assertShows(t, 'erase one', 0);
     assert.ok(!bytes().includes(SECRET));
   });
 });
@@ -236,8 +209,7 @@ describe('erase, while a frozen consumer holds the event', () => {
           schemas,
         });
         await reached.promise;
-        const { code, err } = await admin.run(t, 'erase one');
-        assert.equal(code, 0, err);
+        await admin.assertShows(t, 'erase one', 0);
         if (another) {
           await admin.consume(t);
           await admin.landed();
@@ -245,11 +217,8 @@ describe('erase, while a frozen consumer holds the event', () => {
         thawed.resolve();
         await admin.landed();
         await frozen.stop();
-        const rows = admin.rows(
-          t,
-          'SELECT body FROM events UNION ALL SELECT CAST(body AS TEXT) AS body FROM events_quarantine',
-        );
+        const rows = 'SELECT body FROM events UNION ALL SELECT CAST(body AS TEXT) FROM events_quarantine';
         const erased = text === noEvent ? '{"id":"one","erased":true}' : '{"id":"one","type":"t","erased":true}';
-        assert.deepEqual(rows, [{ body: erased }]);
+        assert.deepEqual(admin.column(rows), [erased]);
       });
 });

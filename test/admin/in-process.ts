@@ -12,6 +12,7 @@ import type { QueueReader } from '../../lib/ingest/queue.ts';
 import type { QueueAdmin } from '../../lib/ingest/queue-admin.ts';
 import type { LandingEvent, QuarantinedEntry, Warehouse } from '../../lib/ingest/warehouse.ts';
 import type { Clock } from '../../lib/process/clock.ts';
+import { messageOf } from '../../lib/process/message-of.ts';
 import { queueAdmin } from '../../lib/redis/admin/stream-admin.ts';
 import { createSqliteAdmin } from '../../lib/sqlite/admin.ts';
 import { createSqliteWarehouse } from '../../lib/sqlite/warehouse.ts';
@@ -25,8 +26,20 @@ export interface Ended {
   readonly code: number | undefined;
   readonly failure: unknown;
   readonly out: string;
+  /** What the command told, and the message of its failure. */
   readonly err: string;
   readonly questions: readonly string[];
+}
+
+/** Expected output: a text or a pattern, both with `<time>` for times, or the value of --json. */
+type Expected = string | RegExp | object;
+
+const timeless = (text: string): string => text.replaceAll(/(?<!\d)\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z/g, '<time>');
+
+function assertShown(text: string, expected: Expected): void {
+  if (typeof expected === 'string') assert.equal(timeless(text), expected);
+  else if (expected instanceof RegExp) assert.match(timeless(text), expected);
+  else assert.deepEqual(JSON.parse(timeless(text)), expected);
 }
 
 /** Refuses every confirmation. */
@@ -36,6 +49,40 @@ export interface Replaced {
   readonly calls?: (real: QueueReader) => Partial<QueueReader>;
   readonly rows?: Partial<Warehouse>;
   readonly schemas?: ConsumerOptions['schemas'];
+}
+
+/** Runs a command line in this process, because a program costs a third of a second of CPU time. */
+export async function runCommand(
+  parts: Pick<Session, 'queue' | 'warehouse'> & Partial<Session>,
+  args: readonly string[],
+): Promise<Ended> {
+  const read = readCommandLine(args, Date.now());
+  assert.ok(typeof read === 'object');
+  const questions: string[] = [];
+  const shown = { out: '', err: '' };
+  const session: Session = {
+    ...SYSTEM,
+    sides: ['queue', 'warehouse'],
+    json: read.json,
+    readSchema: (path: string) => readSchema(path, SYSTEM.clock),
+    print: (text: string) => void (shown.out += text),
+    printed: () => Promise.resolve(true),
+    tell: (text: string) => void (shown.err += `${text}\n`),
+    stopped: new AbortController().signal,
+    progress: () => undefined,
+    ...parts,
+    confirm: async (question: string): Promise<boolean> => {
+      questions.push(question);
+      return parts.confirm?.(question) ?? true;
+    },
+  };
+  let failure: unknown;
+  const done = await read.run(session).catch((cause: unknown) => {
+    failure = cause;
+    shown.err += messageOf(cause);
+    return undefined;
+  });
+  return { code: done === undefined ? undefined : Number(!done), failure, ...shown, questions };
 }
 
 export class InProcess {
@@ -71,51 +118,31 @@ export class InProcess {
     return this.queue(t, uri, { ...SYSTEM, clock: { ...SYSTEM.clock, after } });
   }
 
-  session(t: TestContext, change: Partial<Session> = {}): Session & { out: string; err: string } {
-    const queue = this.queue(t, this.redis.uri);
+  session(t: TestContext): Pick<Session, 'queue' | 'warehouse'> {
     const warehouse = createSqliteAdmin(this.path, SYSTEM.clock);
     t.after(() => warehouse.close());
-    const session = {
-      ...SYSTEM,
-      queue,
-      warehouse,
-      out: '',
-      err: '',
-      json: false,
-      readSchema: (path: string) => readSchema(path, SYSTEM.clock),
-      sides: ['queue', 'warehouse'] as const,
-      print: (text: string) => void (session.out += text),
-      printed: () => Promise.resolve(true),
-      tell: (text: string) => void (session.err += `${text}\n`),
-      stopped: new AbortController().signal,
-      progress: () => undefined,
-      confirm: () => Promise.resolve(true),
-      ...change,
-    };
-    return session;
+    return { queue: this.queue(t, this.redis.uri), warehouse };
   }
 
-  async run(t: TestContext, line: string, change: Partial<Session> = {}): Promise<Ended> {
-    const read = readCommandLine(line.split(' '), Date.now());
-    assert.ok(typeof read === 'object');
-    const questions: string[] = [];
-    const confirm = async (question: string): Promise<boolean> => {
-      questions.push(question);
-      return change.confirm?.(question) ?? true;
-    };
-    const session = this.session(t, { json: read.json, ...change, confirm });
-    let failure: unknown;
-    const done = await read.run(session).catch((cause: unknown) => {
-      failure = cause;
-      return undefined;
-    });
-    return {
-      code: done === undefined ? undefined : Number(!done),
-      failure,
-      out: session.out,
-      err: session.err,
-      questions,
-    };
+  run(t: TestContext, line: string, change: Partial<Session> = {}): Promise<Ended> {
+    return runCommand({ ...this.session(t), ...change }, line.split(' '));
+  }
+
+  /** Runs a command, which must end with this code, or reject with this error. */
+  async assertShows(
+    t: TestContext,
+    line: string,
+    exit: number | (new () => Error),
+    out?: Expected,
+    err?: Expected,
+    change: Partial<Session> = {},
+  ): Promise<Ended> {
+    const ended = await this.run(t, line, change);
+    if (typeof exit === 'number') assert.equal(ended.code, exit, ended.out + ended.err);
+    else assert.ok(ended.failure instanceof exit, ended.out + ended.err);
+    if (out !== undefined) assertShown(ended.out, out);
+    if (err !== undefined) assertShown(ended.err, err);
+    return ended;
   }
 
   async consume(
@@ -160,17 +187,28 @@ export class InProcess {
     await new Promise((settle) => queue.submit({ id, producer, body: Buffer.from(body), settle }));
   }
 
-  audit(t: TestContext): readonly unknown[] {
-    return this.rows(t, 'SELECT actor, command, what, changed FROM ingest_audit ORDER BY at, rowid');
+  /** Returns command, selection and count of each record. */
+  audit(): readonly unknown[] {
+    const records = this.rows('SELECT command, what, changed FROM ingest_audit ORDER BY at, rowid');
+    return records.map((row) => Object.values(row));
   }
 
-  rows(t: TestContext, sql: string): readonly unknown[] {
-    const admin = new DatabaseSync(this.path, { readOnly: true });
-    t.after(() => admin.close());
-    return admin
+  rows(sql: string): readonly Readonly<Record<string, unknown>>[] {
+    using database = new DatabaseSync(this.path, { readOnly: true });
+    return database
       .prepare(sql)
       .all()
       .map((row) => ({ ...row }));
+  }
+
+  /** Returns the first column. */
+  column(sql: string): readonly unknown[] {
+    return this.rows(sql).map((row) => Object.values(row)[0]);
+  }
+
+  sql(statement: string): void {
+    using database = new DatabaseSync(this.path, { timeout: 5_000 });
+    database.exec(statement);
   }
 }
 

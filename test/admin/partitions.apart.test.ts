@@ -23,23 +23,24 @@ const LOG = createLog('test', 'error').child({}, { level: 'silent' });
 const HELD_BACK = 'held.back';
 
 interface Status {
-  readonly servers: readonly { readonly partitions: readonly string[]; readonly faults: readonly string[] }[];
-  readonly partitions: readonly {
-    readonly name: string;
-    readonly events: number;
-    readonly unread: number;
-    readonly pending: number;
-    readonly replicas: readonly unknown[];
-  }[];
-  readonly away: readonly string[];
+  readonly queue: {
+    readonly servers: readonly { readonly partitions: readonly string[] }[];
+    readonly partitions: readonly {
+      readonly name: string;
+      readonly events: number;
+      readonly unread: number;
+      readonly pending: number;
+      readonly replicas: readonly unknown[];
+    }[];
+    readonly away: readonly string[];
+  };
 }
 
 interface Topology {
   readonly uri: string;
   readonly partitions?: number;
-  readonly servers: readonly TestRedis[];
-  readonly names: readonly string[];
   readonly masters: number;
+  /** The streams with their servers. */
   streams(): Promise<readonly (readonly [stream: string, server: TestRedis])[]>;
 }
 
@@ -67,10 +68,16 @@ function describeAdmin(topologyName: string, open: () => Promise<Topology>, tags
     let closeQueue: () => Promise<void>;
     let consumer: Program;
 
-    const bodies = async (): Promise<string> => {
-      const found = await Promise.all((await topology.streams()).map(([stream, server]) => server.entries(stream)));
-      return JSON.stringify(found);
-    };
+    const bodies = async (): Promise<string> =>
+      JSON.stringify(await Promise.all((await topology.streams()).map(([stream, server]) => server.entries(stream))));
+    const settled = (): Promise<Status['queue']> =>
+      eventually('all is acknowledged, and the consumer has a heartbeat in each partition', async () => {
+        const { queue: status } = await admin.json<Status>(0, 'status');
+        const isSettled = status.partitions.every(
+          ({ unread, pending, replicas }) => unread + pending === 0 && replicas.length === 1,
+        );
+        return isSettled && status;
+      });
     const accept = async (prefix: string, count: number, more = {}): Promise<void> => {
       const events = Array.from({ length: count }, (_, at) => new Recorded(`${prefix}-${at}`, 'shop', more));
       assert.deepEqual(new Set(await submitAll(queue, events)), new Set(['accepted']));
@@ -97,38 +104,29 @@ function describeAdmin(topologyName: string, open: () => Promise<Topology>, tags
     // topology's tests.
     after(() => Promise.all([consumer.kill(), closeQueue()]));
 
-    it('shows every partition and every server', async () => {
-      const status = await eventually('the consumer has sent a heartbeat in each', async () => {
-        const look = await admin.json<{ queue: Status }>(0, 'status');
-        return look.queue.partitions.every(({ replicas }) => replicas.length === 1) && look.queue;
-      });
+    it('shows every partition and every server, and finds each event in its stream', async () => {
+      const { servers, partitions, away } = await settled();
+      const names = (await topology.streams()).map(([stream]) => stream);
       assert.deepEqual(
-        status.partitions.map(({ name }) => name),
-        topology.names,
+        partitions.map(({ name }) => name),
+        names,
       );
       assert.equal(
-        status.partitions.reduce((sum, { events }) => sum + events, 0),
+        partitions.reduce((sum, { events }) => sum + events, 0),
         52,
       );
-      assert.equal(status.servers.length, topology.masters);
-      assert.deepEqual(status.servers.flatMap(({ partitions }) => partitions).toSorted(), topology.names.toSorted());
-      assert.deepEqual(status.away, []);
-    });
-
-    it('finds each event in its stream', async () => {
+      assert.equal(servers.length, topology.masters);
+      assert.deepEqual(servers.flatMap((server) => server.partitions).toSorted(), names.toSorted());
+      assert.deepEqual(away, []);
       for (const id of ['e-0', 'held-5']) {
-        const found = await eventually(`${id} is done`, async () => {
-          const look = await admin.json<{ queue: { stream: string; state: string } }>(0, 'event', id);
-          return look.queue.state === 'done' && look;
-        });
-        const [, server] = (await topology.streams()).find(([stream]) => stream === found.queue.stream) ?? [];
-        assert.ok(server !== undefined, found.queue.stream);
+        const found = await admin.json<{ queue: { stream: string; state: string } }>(0, 'event', id);
+        assert.ok(names.includes(found.queue.stream) && found.queue.state === 'done', JSON.stringify(found));
       }
     });
 
     it('replays rows of every partition until they have landed', async () => {
       await store.refuse(HELD_BACK, false);
-      const { landed } = await admin.json<{ landed: number }>(0, 'quarantine', 'replay', '--all', '--yes');
+      const { landed } = await admin.json<{ landed: number }>(0, 'quarantine', 'replay', '--all');
       assert.equal(landed, 12);
       assert.deepEqual([await store.count(), (await store.quarantine()).length], [52, 0]);
     });
@@ -139,13 +137,8 @@ function describeAdmin(topologyName: string, open: () => Promise<Topology>, tags
         await server.command('XADD', stream, '*', 'producer', 'shop', 'body', secret);
       const copies = 1 + (await topology.streams()).length;
       await eventually('the copies are refused', async () => (await store.quarantine()).length === copies - 1);
-      const { queue: erased, warehouse } = await admin.json<{ queue: number; warehouse: number }>(
-        0,
-        'erase',
-        'e-7',
-        '--yes',
-      );
-      assert.deepEqual([erased, warehouse], [copies, 1]);
+      const erased = await admin.json<{ queue: number; warehouse: number }>(0, 'erase', 'e-7');
+      assert.deepEqual([erased.queue, erased.warehouse], [copies, 1]);
       assert.ok(!(await bodies()).includes('copy-of-e-7'));
       assert.equal((await bodies()).split('body-of-e').length - 1, 39, 'and no other event');
     });
@@ -153,17 +146,15 @@ function describeAdmin(topologyName: string, open: () => Promise<Topology>, tags
     it('lands the events of every partition again after the warehouse lost them', async () => {
       const lengths = await Promise.all((await topology.streams()).map(([stream, server]) => server.length(stream)));
       const held = lengths.reduce((sum, length) => sum + length, 0);
-      await eventually('all is acknowledged', async () => {
-        const { queue: status } = await admin.json<{ queue: Status }>(0, 'status');
-        return status.partitions.every(({ unread, pending }) => unread + pending === 0);
-      });
-      const warehouse = new DatabaseSync(store.uri.slice('sqlite:'.length), { timeout: 5_000 });
-      warehouse.exec('DELETE FROM events');
-      warehouse.close();
+      await settled();
+      {
+        using warehouse = new DatabaseSync(store.uri.slice('sqlite:'.length), { timeout: 5_000 });
+        warehouse.exec('DELETE FROM events');
+      }
       const found = await admin.json<{ entries: number; missing: number }>(1, 'reconcile');
       assert.deepEqual([found.entries, found.missing], [held, held]);
       // An event on two streams lands once, so the second stream may lack fewer.
-      await admin.json(0, 'reconcile', '--land', '--yes');
+      await admin.json(0, 'reconcile', '--land');
       assert.equal(await store.count(), 52);
       const { landed, erased } = await admin.json<{ landed: number; erased: number }>(0, 'reconcile');
       assert.equal(landed + erased, held);
@@ -172,67 +163,51 @@ function describeAdmin(topologyName: string, open: () => Promise<Topology>, tags
 }
 
 describeAdmin('two queues', async () => {
-  const servers = [await TestRedis.start(), await TestRedis.start()] as const;
-  const names = ['ingest-a', 'ingest-b'] as const;
-  return {
-    uri: `dispatcher://127.0.0.1:${servers[0].port},127.0.0.1:${servers[1].port}`,
-    servers,
-    names,
-    masters: 2,
-    streams: () => Promise.resolve(servers.map((server, at) => [names[at] ?? '', server] as const)),
-  };
+  const servers = [await TestRedis.start(), await TestRedis.start()];
+  const streams = servers.map((server, at) => [at === 0 ? 'ingest-a' : 'ingest-b', server] as const);
+  const uri = `dispatcher://${servers.map(({ port }) => `127.0.0.1:${port}`).join()}`;
+  return { uri, masters: 2, streams: () => Promise.resolve(streams) };
 });
-
-const PARTITIONS = 4;
 
 describeAdmin(
   'a master that Sentinel watches',
   async () => {
     const sentinels = await TestSentinels.start({ downAfterMs: 60_000 });
-    return {
-      uri: sentinels.uri,
-      servers: sentinels.servers,
-      names: ['ingest'],
-      masters: 1,
-      streams: async () => [['ingest', await sentinels.master()]],
-    };
+    return { uri: sentinels.uri, masters: 1, streams: async () => [['ingest', await sentinels.master()]] };
   },
   ['long'],
 );
 
-const clusterTopology = (cluster: TestCluster): Topology => {
-  const names = Array.from({ length: PARTITIONS }, (_, at) => `ingest-${at}`);
-  return {
-    uri: cluster.uri,
-    partitions: PARTITIONS,
-    servers: cluster.nodes,
-    names,
-    masters: 3,
-    streams: () => Promise.all(names.map(async (stream) => [stream, await cluster.masterOf(stream)] as const)),
-  };
-};
+const namesOf = (partitions: number): string[] => Array.from({ length: partitions }, (_, at) => `ingest-${at}`);
 
-describeAdmin('a Redis Cluster', async () => clusterTopology(await TestCluster.start()), ['long']);
+describeAdmin(
+  'a Redis Cluster',
+  async () => {
+    const [cluster, partitions] = [await TestCluster.start(), 4];
+    const streams = () =>
+      Promise.all(namesOf(partitions).map(async (stream) => [stream, await cluster.masterOf(stream)] as const));
+    return { uri: cluster.uri, partitions, masters: 3, streams };
+  },
+  ['long'],
+);
 
 describe('ingest-admin on a Redis Cluster that lacks the master of the metadata', { tags: ['long'] }, () => {
   it('shows the partitions that answer, names the others, and exits with 4', async () => {
     const cluster = await TestCluster.start();
     const store = sqliteStore();
-    const warehouse = createSqliteWarehouse({ path: store.uri.slice('sqlite:'.length) });
-    await warehouse.prepare();
-    await warehouse.close();
+    await createSqliteWarehouse({ path: store.uri.slice('sqlite:'.length) }).prepare();
     const admin = new Admin(cluster, store, { INGEST_QUEUE_PARTITIONS: '8' });
     assert.equal((await admin.run('erase', 'none', '--yes')).code, 1, 'the metadata is there now');
     const other = await new Admin(cluster, store, { INGEST_QUEUE_PARTITIONS: '5' }).run('status');
     assert.equal(other.code, 2);
     assert.match(other.out, /8 partitions.* 5 partitions/);
     const away = await cluster.masterOf('ingest');
-    const names = Array.from({ length: 8 }, (_, at) => `ingest-${at}`);
+    const names = namesOf(8);
     const masters = await Promise.all(names.map((name) => cluster.masterOf(name)));
     for (const node of [cluster.nodes[cluster.nodes.indexOf(away) + 3], away]) await node?.signal('SIGKILL');
     const { code, out } = await admin.run('status', '--json');
     assert.equal(code, 4);
-    const { queue } = JSON.parse(out) as { queue: Status };
+    const { queue } = JSON.parse(out) as Status;
     assert.deepEqual(
       queue.partitions.map(({ name }) => name),
       names.filter((_, at) => masters[at] !== away),
@@ -250,7 +225,7 @@ describe('ingest-admin on a Redis Cluster that lacks the master of the metadata'
 describe("a Redis Cluster with equal parts, after the page's command", { tags: ['long'] }, () => {
   it('has three, three and two of the eight partitions on its masters', async () => {
     const cluster = await TestCluster.start({ firstSlots: [0, 5_461, 10_923, 16_384] });
-    const names = Array.from({ length: 8 }, (_, at) => `ingest-${at}`);
+    const names = namesOf(8);
     const spread = async (): Promise<number[]> => {
       const masters = await Promise.all(names.map((name) => cluster.masterOf(name)));
       return cluster.nodes
