@@ -116,7 +116,7 @@ describe('a stream whose last name has been used', () => {
     const page = readFileSync('deploy/RUNBOOK.md', 'utf8').split('### A name that ends the stream')[1] ?? '';
     const [, commands = ''] = /```\n([^]*?)```/.exec(page) ?? [];
     for (const name of [last, `${2n ** 64n - 1n}-${2n ** 64n - 2n}`]) {
-      const lines = commands.replaceAll(last, name).trim().split('\n');
+      const lines = commands.replaceAll(last, name).replaceAll("'", '').trim().split('\n');
       for (const line of lines) {
         const [[newest = ''] = []] = (await redis.command('XREVRANGE', 'ingest', '+', '-', 'COUNT', '1')) as [string][];
         const [, ...words] = line.replace('NAME', newest).trim().split(' ');

@@ -1,6 +1,7 @@
 // Packages as users get them: built by bin/make-package.ts and installed by npm into empty folders.
-import { execFileSync, type StdioOptions } from 'node:child_process';
-import { lstatSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import assert from 'node:assert/strict';
+import { execFileSync, spawnSync, type StdioOptions } from 'node:child_process';
+import { lstatSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { delimiter, dirname, join } from 'node:path';
 import { temporaryFolder } from '../support/scope.ts';
 
@@ -29,6 +30,20 @@ export function makePackages(root = ROOT): string {
   const folder = temporaryFolder('ingest-packages-');
   execFileSync(join(ROOT, 'bin/node'), [join(root, 'bin/make-package.ts'), folder], { stdio: STDIO });
   return folder;
+}
+
+/** Returns a clone of the commit that landed last, with its dependencies. */
+export function cloneOfBase(): string {
+  const base = process.env['CI_BASE'] ?? readFileSync(join(ROOT, '.ci/base'), 'utf8').trim();
+  const git = (...args: string[]): number | null => spawnSync('git', ['-C', ROOT, ...args]).status;
+  assert.equal(git('cat-file', '-e', `${base}^{commit}`), 0, `${base} is not in this clone: git fetch --unshallow`);
+  const clone = join(temporaryFolder('ingest-base-'), 'clone');
+  execFileSync('git', ['clone', '--quiet', '--shared', '--no-checkout', ROOT, clone]);
+  execFileSync('git', ['-C', clone, 'checkout', '--quiet', base]);
+  if (git('diff', '--quiet', base, '--', 'package-lock.json') === 0)
+    symlinkSync(join(ROOT, 'node_modules'), join(clone, 'node_modules'));
+  else execFileSync('npm', ['ci', '--ignore-scripts', '--no-audit', '--no-fund'], { cwd: clone, stdio: 'ignore' });
+  return clone;
 }
 
 /** One package, installed with its dependencies in an otherwise empty folder. */

@@ -1,6 +1,7 @@
+// Follows the runbook's upgrade chapter under load, from the version that landed last, and goes back.
 import assert from 'node:assert/strict';
-import { execFileSync, spawnSync } from 'node:child_process';
-import { readFileSync, symlinkSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { before, describe, it } from 'node:test';
 import { TestClient, TestProcess } from '../support/gateway.ts';
@@ -10,20 +11,7 @@ import { ProducerLoad } from '../support/load.ts';
 import { TestRedis } from '../support/redis.ts';
 import { atEnd, eventually, temporaryFolder } from '../support/scope.ts';
 import { postgresStore, sqliteStore, type WarehouseStore } from '../support/warehouse-store.ts';
-import { Installation, makePackages, NODE_ON_PATH, ROOT } from './installation.ts';
-
-const BASE = process.env['CI_BASE'] ?? readFileSync(join(ROOT, '.ci/base'), 'utf8').trim();
-const git = (...args: string[]): number | null => spawnSync('git', ['-C', ROOT, ...args]).status;
-
-function makeBasePackages(): string {
-  const clone = join(temporaryFolder('ingest-base-'), 'clone');
-  execFileSync('git', ['clone', '--quiet', '--shared', '--no-checkout', ROOT, clone]);
-  execFileSync('git', ['-C', clone, 'checkout', '--quiet', BASE]);
-  if (git('diff', '--quiet', BASE, '--', 'package-lock.json') === 0)
-    symlinkSync(join(ROOT, 'node_modules'), join(clone, 'node_modules'));
-  else execFileSync('npm', ['ci', '--ignore-scripts', '--no-audit', '--no-fund'], { cwd: clone, stdio: 'ignore' });
-  return makePackages(clone);
-}
+import { cloneOfBase, Installation, makePackages, NODE_ON_PATH } from './installation.ts';
 
 const PATIENT = { timeout: 600_000 };
 
@@ -36,21 +24,32 @@ interface Running {
 const valueOf = (metrics: string, name: string): number =>
   Number(new RegExp(`^${name} (\\d+)$`, 'm').exec(metrics)?.[1]);
 
-async function startFleet(store: WarehouseStore) {
-  const [redis, pki] = await Promise.all([TestRedis.start(), Pki.create()]);
+/** Returns the arguments of ACL SETUSER for each user in the version's install.md. */
+const usersOf = ({ root }: Installation): readonly string[] =>
+  [...readFileSync(join(root, 'deploy/install.md'), 'utf8').matchAll(/^ACL SETUSER (ingest-.*)$/gm)].map(
+    ([, user = '']) => user.replace('>PASSWORD', '>secret'),
+  );
+
+const AS_OPERATOR = '--user ingest-operator --pass secret --no-auth-warning';
+
+async function startFleet(store: WarehouseStore, older: Installation) {
+  const aclFile = join(temporaryFolder(), 'users.acl');
+  writeFileSync(aclFile, 'user default on nopass ~* &* +@all\n');
+  const [redis, pki] = await Promise.all([TestRedis.start(['--aclfile', aclFile]), Pki.create()]);
+  for (const user of usersOf(older)) await redis.command('ACL', 'SETUSER', ...user.split(' '));
   const producer = await pki.producer('shop');
   const env = {
     ...NODE_ON_PATH,
     ...pki.environment,
-    INGEST_QUEUE_URI: redis.uri,
     INGEST_WAREHOUSE_URI: store.uri,
     INGEST_STATE_DIR: temporaryFolder('ingest-state-'),
     INGEST_ENQUEUE_TIMEOUT_MS: '5000',
     INGEST_GATEWAY_ADDR: '127.0.0.1:0',
     INGEST_CONSUMER_ADDR: '127.0.0.1:0',
   };
-  const start = (version: Installation, name: string): TestProcess =>
-    new TestProcess(version.program(name), [], env, { cwd: version.folder });
+  const envOf = (name: string) => ({ ...env, INGEST_QUEUE_URI: `redis://${name}:secret@127.0.0.1:${redis.port}` });
+  const start = (version: Installation, name: string, ...args: readonly string[]): TestProcess =>
+    new TestProcess(version.program(name), args, envOf(name), { cwd: version.folder });
   const clients = new Map<TestProcess, TestClient>();
   let posts = 0;
   return {
@@ -73,6 +72,19 @@ async function startFleet(store: WarehouseStore) {
       const taken = async () => valueOf(await (await fetch(`${url}/metrics`)).text(), 'ingest_landed_total');
       return { process, taken };
     },
+    /** Runs a program to its end, and returns its last line. */
+    run: async (exit: number, ...command: Parameters<typeof start>): Promise<string> => {
+      const program = start(...command);
+      assert.equal((await program.exited()).code, exit, program.output);
+      return program.lines.at(-1) ?? '';
+    },
+    /** Types the command of the chapter that adds the rights of a version. */
+    addRights: ({ root }: Installation): void => {
+      const [, command = ''] = /^ *(sed -n .*) \| redis-cli$/m.exec(readFileSync('deploy/RUNBOOK.md', 'utf8')) ?? [];
+      const typed = command.replace('/opt/ingest-new/usr/lib/ingest-gateway', root);
+      const cli = `redis-cli -p ${redis.port} ${AS_OPERATOR}`;
+      assert.match(execFileSync('sh', ['-c', `${typed} | ${cli}`], { encoding: 'utf8' }), /^(OK\n){5}$/);
+    },
     /** Takes a gateway out of the rotation before stopping it, as a load balancer would. */
     stop: async ({ process }: Running): Promise<void> => {
       clients.delete(process);
@@ -93,11 +105,22 @@ async function allTake(...running: readonly Running[]): Promise<void> {
 }
 
 async function assertUpgradedAndBack(store: WarehouseStore, older: Installation, newer: Installation): Promise<void> {
-  const fleet = await startFleet(store);
+  const fleet = await startFleet(store, older);
   const first = { consumer: await fleet.consumer(older), gateway: await fleet.gateway(older) };
   const load = new ProducerLoad(fleet, 'e', 4);
   await allTake(first.gateway, first.consumer);
 
+  const users = usersOf(older);
+  for (const user of usersOf(newer)) {
+    const [name = ''] = user.split(' ');
+    if (/admin|operator/.test(name)) continue;
+    const last = await fleet.run(users.includes(user) ? 0 : 4, newer, name, '--check=connect');
+    assert.equal(last === 'the configuration is good', users.includes(user), last);
+  }
+  fleet.addRights(newer);
+  for (const name of ['ingest-consumer', 'ingest-gateway'])
+    assert.equal(await fleet.run(0, newer, name, '--check=connect'), 'the configuration is good');
+  await allTake(first.gateway, first.consumer);
   const newConsumer = await fleet.consumer(newer);
   await allTake(first.consumer, newConsumer);
   const newGateway = await fleet.gateway(newer);
@@ -114,27 +137,25 @@ async function assertUpgradedAndBack(store: WarehouseStore, older: Installation,
   await fleet.stop(newConsumer);
   await allTake(oldGateway, oldConsumer);
   await (await load.stop()).assertLanded(store);
+  await fleet.run(0, newer, 'ingest-admin', 'reconcile');
 }
 
-if (git('cat-file', '-e', `${BASE}^{commit}`) !== 0)
-  process.stdout.write(`${BASE} is not in this clone: this version is compared with no other one\n`);
-else
-  describe('gateways and consumers of this version and of the previous one', () => {
-    let older: Installation;
-    let newer: Installation;
+describe('gateways and consumers of this version and of the previous one', () => {
+  let older: Installation;
+  let newer: Installation;
 
-    before(() => {
-      older = new Installation(makeBasePackages(), 'ingest-gateway');
-      newer = new Installation(makePackages(), 'ingest-gateway');
-    }, PATIENT);
+  before(() => {
+    older = new Installation(makePackages(cloneOfBase()), 'ingest-gateway');
+    newer = new Installation(makePackages(), 'ingest-gateway');
+  }, PATIENT);
 
-    it('share a queue and a SQLite file, forward and back: each event has exactly one row', PATIENT, () =>
-      assertUpgradedAndBack(sqliteStore(), older, newer),
-    );
+  it('share a queue and a SQLite file, forward and back: each event has exactly one row', PATIENT, () =>
+    assertUpgradedAndBack(sqliteStore(), older, newer),
+  );
 
-    it('share a queue and PostgreSQL, forward and back: each event has exactly one row', PATIENT, async () => {
-      const server = await startPostgres();
-      atEnd(() => server.stop());
-      await assertUpgradedAndBack(await postgresStore(server), older, newer);
-    });
+  it('share a queue and PostgreSQL, forward and back: each event has exactly one row', PATIENT, async () => {
+    const server = await startPostgres();
+    atEnd(() => server.stop());
+    await assertUpgradedAndBack(await postgresStore(server), older, newer);
   });
+});

@@ -100,5 +100,5 @@ export async function startFleet(sharesPort: boolean, env: Readonly<Record<strin
     return late.length;
   }
 
-  return { gateways, assertRestartsLoseNothing };
+  return { redis, pki, gateways, assertRestartsLoseNothing };
 }

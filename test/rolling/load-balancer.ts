@@ -1,7 +1,7 @@
-// HAProxy configured as in deploy/RUNBOOK.md: it passes TLS through and checks readiness every second.
+// HAProxy with the configuration of deploy/RUNBOOK.md: it passes TLS through and checks readiness every second.
 import { connect } from 'node:net';
 import { text } from 'node:stream/consumers';
-import { writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { execFileSync } from 'node:child_process';
 import { TestProcess } from '../support/gateway.ts';
@@ -13,52 +13,49 @@ const HAPROXY = execFileSync(new URL('../../bin/ensure-command', import.meta.url
   encoding: 'utf8',
 }).trim();
 
+const RUNBOOK = readFileSync(new URL('../../deploy/RUNBOOK.md', import.meta.url), 'utf8');
+
 export class LoadBalancer {
   readonly port: number;
   readonly #socket: string;
   readonly #process: TestProcess;
 
-  private constructor(port: number, folder: string, gateways: readonly FleetGateway[]) {
+  private constructor(port: number, folder: string, gateways: readonly FleetGateway[], hasBackup: boolean) {
     this.port = port;
     this.#socket = join(folder, 'haproxy.sock');
-    const servers = gateways.map(
-      (gateway) =>
-        `  server ${nameOf(gateway)} 127.0.0.1:${gateway.port} check port ${gateway.adminPort} inter 1s fall 1 rise 1`,
-    );
+    const [, backup = ''] = /`(server \S+ \S+ backup)`/.exec(RUNBOOK) ?? [];
+    let text = (/^defaults\n[^]*?(?=^```$)/m.exec(RUNBOOK)?.[0] ?? '').replace('bind :', 'bind 127.0.0.1:');
+    text = `${text.replace(':8443', `:${port}`)}${hasBackup ? `  ${backup}\n` : ''}`;
+    for (const [at, gateway] of gateways.entries())
+      text = text
+        .replaceAll(`10.0.0.${at + 1}:8443`, `127.0.0.1:${gateway.port}`)
+        .replace(`gateway-${at + 1} `, `${nameOf(gateway)} `)
+        .replace('port 9470', `port ${gateway.adminPort}`);
     const file = join(folder, 'haproxy.cfg');
-    writeFileSync(
-      file,
-      `global
-  stats socket ${this.#socket}
-defaults
-  mode tcp
-  timeout connect 2s
-  timeout client 60s
-  timeout server 60s
-frontend producers
-  bind 127.0.0.1:${port}
-  default_backend gateways
-backend gateways
-  balance roundrobin
-  option httpchk GET /health/ready
-  http-check expect status 200
-${servers.join('\n')}
-`,
-    );
+    writeFileSync(file, `global\n  stats socket ${this.#socket}\n${text}`);
     this.#process = new TestProcess(HAPROXY, ['-db', '-f', file], {});
   }
 
-  static async start(gateways: readonly FleetGateway[]): Promise<LoadBalancer> {
-    const balancer = new LoadBalancer(await freePort(), temporaryFolder(), gateways);
+  /** `hasBackup`: with the server of the page that has no check. */
+  static async start(gateways: readonly FleetGateway[], hasBackup = false): Promise<LoadBalancer> {
+    const balancer = new LoadBalancer(await freePort(), temporaryFolder(), gateways, hasBackup);
     await Promise.all(gateways.map((gateway) => balancer.up(gateway)));
     return balancer;
   }
 
   up(gateway: FleetGateway): Promise<boolean> {
-    return eventually(`${nameOf(gateway)} is up for the balancer`, async () => {
+    return this.#shows(gateway, /,UP,.*,L7OK,/);
+  }
+
+  down(gateway: FleetGateway): Promise<boolean> {
+    return this.#shows(gateway, /,DOWN,/);
+  }
+
+  #shows(gateway: FleetGateway, state: RegExp): Promise<boolean> {
+    return eventually(`${nameOf(gateway)} is ${state} for the balancer`, async () => {
       if (this.#process.child.exitCode !== null) throw new Error(this.#process.output);
       const line = (await this.#status()).split('\n').find((one) => one.startsWith(`gateways,${nameOf(gateway)},`));
-      return /,UP,.*,L7OK,/.test(line ?? '');
+      return state.test(line ?? '');
     });
   }
 

@@ -2,7 +2,7 @@ import { describe, it } from 'node:test';
 import assert from 'node:assert/strict';
 import { RESTARTS, startFleet } from './fleet.ts';
 import { LoadBalancer } from './load-balancer.ts';
-import { TestProcess } from '../support/gateway.ts';
+import { event, TestClient, TestProcess } from '../support/gateway.ts';
 
 describe('a rolling restart', () => {
   it(
@@ -35,4 +35,19 @@ describe('a rolling restart', () => {
       t.diagnostic(told.replace(/^[\s#]*/, ''));
     },
   );
+});
+
+describe('the load balancer of the page, while no gateway is ready', () => {
+  it('resets connections, or passes them to the server without a check, whose answer is 503', async () => {
+    const { redis, pki, gateways } = await startFleet(false, {});
+    const [plain, patient] = [await LoadBalancer.start(gateways), await LoadBalancer.start(gateways, true)];
+    const producer = await pki.producer('shop');
+    const clientOf = ({ port }: LoadBalancer) => new TestClient(port, pki.authority.certificate, producer, {});
+    for (const balancer of [plain, patient]) assert.equal((await clientOf(balancer).post(event('a'))).status, 202);
+    await redis.signal('SIGKILL');
+    for (const gateway of gateways) await Promise.all([plain.down(gateway), patient.down(gateway)]);
+    await assert.rejects(clientOf(plain).post(event('b')));
+    const { status, body } = await clientOf(patient).post(event('b'));
+    assert.deepEqual([status, /"code":"QUEUE_UNAVAILABLE"/.test(body)], [503, true], body);
+  });
 });
