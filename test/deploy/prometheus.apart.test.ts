@@ -1,13 +1,19 @@
 import assert from 'node:assert/strict';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { once } from 'node:events';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
 import { describe, it } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
 import { parse } from 'yaml';
+import { LOCALHOST } from '../support/certificate-authority.ts';
 import { TestGateway, event } from '../support/gateway.ts';
 import { Pki } from '../support/pki.ts';
 import { Program } from '../support/program.ts';
 import { TestRedis } from '../support/redis.ts';
-import { eventually, temporaryFolder } from '../support/scope.ts';
+import { atEnd, eventually, temporaryFolder } from '../support/scope.ts';
 import { Scrape } from '../support/scrape.ts';
 import { alertRules, boardQueries, DEPLOY, deployFile, ran, tool } from './deploy-files.ts';
 import { freePort } from '../support/free-port.ts';
@@ -91,6 +97,20 @@ describe('the metrics of alerts and board', () => {
   });
 });
 
+/** Returns a function that waits until all these alerts fire. `during` runs before each look. */
+const firingOn =
+  (prometheus: RunningPrometheus) =>
+  async (what: string, names: readonly string[], during?: () => Promise<unknown>): Promise<void> => {
+    let missing = names;
+    const fire = async (): Promise<boolean> => {
+      await during?.();
+      const found = await prometheus.firing();
+      missing = names.filter((name) => !found.has(name));
+      return missing.length === 0;
+    };
+    await eventually(what, fire, 60_000).catch((cause) => assert.fail(`${missing.join(', ')}: ${cause}`));
+  };
+
 describe('the alerts of a running Prometheus', { tags: ['long'] }, () => {
   it('fire on their real causes, and killing the consumers silences none of them', async () => {
     const [redis, pki] = await Promise.all([TestRedis.start(['--appendonly', 'no']), Pki.create()]);
@@ -111,20 +131,12 @@ describe('the alerts of a running Prometheus', { tags: ['long'] }, () => {
       'ingest-gateway': `127.0.0.1:${admin}`,
       'ingest-consumer': `127.0.0.1:${consumerPort}`,
     });
-    const firing = async (what: string, names: readonly string[]): Promise<void> => {
-      let missing = names;
-      const fire = async (): Promise<boolean> => {
-        const found = await prometheus.firing();
-        missing = names.filter((name) => !found.has(name));
-        return missing.length === 0;
-      };
-      await eventually(what, fire, 60_000).catch((cause) => assert.fail(`${missing.join(', ')}: ${cause}`));
-    };
+    const assertFiring = firingOn(prometheus);
     const client = gateway.client(await pki.producer('one'));
     const samples = (): Promise<unknown> => Promise.all([client.post('no json'), client.post(event('same'))]);
     await samples();
     // Prometheus must have scraped the counters before they grow, or it sees no increase.
-    await firing('the warehouse was never reached', ['IngestConsumerNotReady', 'IngestWarehouseUnavailable']);
+    await assertFiring('the warehouse was never reached', ['IngestConsumerNotReady', 'IngestWarehouseUnavailable']);
 
     // One event has waited longer than the alert's limit, and one has not.
     for (const hours of [200, 150])
@@ -139,7 +151,7 @@ describe('the alerts of a running Prometheus', { tags: ['long'] }, () => {
       await client.post(JSON.stringify({ id: 'same', type: 't', at }));
     }
     const silent = ['IngestLandingBehind', 'IngestNothingLands'];
-    await firing('what stands in the way of landing', [
+    await assertFiring('what stands in the way of landing', [
       ...silent,
       'IngestReplicasDiffer',
       'IngestReloadFailed',
@@ -149,9 +161,80 @@ describe('the alerts of a running Prometheus', { tags: ['long'] }, () => {
     ]);
 
     await consumer.kill();
-    await firing('no consumer runs', ['IngestTargetDown', 'IngestNoConsumer', ...silent]);
+    await assertFiring('no consumer runs', ['IngestTargetDown', 'IngestNoConsumer', ...silent]);
     await redis.signal('SIGKILL');
     await client.post(event('refused'));
-    await firing('the queue is unavailable', ['IngestQueueUnavailable']);
+    await assertFiring('the queue is unavailable', ['IngestQueueUnavailable']);
+  });
+
+  it('fire on the causes that need a working pipeline', async () => {
+    const servers = [await TestRedis.startWithClock(), await TestRedis.start()] as const;
+    const replicas = await Promise.all(
+      servers.map(({ port }) => TestRedis.start(['--replicaof', '127.0.0.1', String(port)])),
+    );
+    const pki = await Pki.create();
+    const inDays = (days: number): Date => new Date(Date.now() + days * 86_400_000);
+    const server = await pki.authority.issue({ ...LOCALHOST, notAfter: inDays(10) });
+    pki.write('server.pem', server.certificate);
+    pki.write('server-key.pem', server.key);
+    const [admin, consumerPort] = [await freePort(), await freePort()];
+    const file = join(temporaryFolder(), 'warehouse.db');
+    const env = {
+      INGEST_QUEUE_URI: `dispatcher://127.0.0.1:${servers[0].port},127.0.0.1:${servers[1].port}`,
+      INGEST_WAREHOUSE_URI: `sqlite:${file}`,
+      INGEST_CONSUMER_ADDR: `127.0.0.1:${consumerPort}`,
+    };
+    await new Program('ingest-consumer', { env }).listening();
+    const gateway = await TestGateway.start(servers[0], pki, {
+      ...env,
+      INGEST_ADMIN_ADDR: `127.0.0.1:${admin}`,
+      INGEST_QUEUE_REPLICAS: '1',
+      INGEST_TLS_CLIENT_CRL: pki.write('crl.pem', await pki.authority.revocationList([], { nextUpdate: inDays(0.9) })),
+    });
+    // The result of reconcile, as node exporter serves it.
+    const result = join(temporaryFolder(), 'ingest_reconcile.prom');
+    const exporter = createServer((_, answer) => answer.end(existsSync(result) ? readFileSync(result) : ''));
+    atEnd(() => void exporter.close());
+    await once(exporter.listen(0, '127.0.0.1'), 'listening');
+    const prometheus = await RunningPrometheus.start({
+      'ingest-gateway': `127.0.0.1:${admin}`,
+      'ingest-consumer': `127.0.0.1:${consumerPort}`,
+      node: `127.0.0.1:${(exporter.address() as AddressInfo).port}`,
+    });
+    const assertFiring = firingOn(prometheus);
+    const client = gateway.client(await pki.producer('one'));
+    const first = ['IngestReconcileStale', 'IngestCertificateExpires', 'IngestCrlExpires'];
+    await assertFiring('reconcile has not run, and files expire', first);
+
+    const ids = Array.from({ length: 8 }, (_, at) => `event-${at}`);
+    for (const id of ids) assert.equal((await client.post(event(id))).status, 202);
+    await servers[0].command('XADD', 'ingest-a', '*', 'producer', 'p', 'body', 'no json');
+    const landed = (): number => {
+      using warehouse = new DatabaseSync(file, { timeout: 5_000 });
+      return Number(warehouse.prepare('SELECT count(*) AS rows FROM events').get()?.['rows']);
+    };
+    await eventually('all have landed', () => landed() === ids.length);
+    {
+      using warehouse = new DatabaseSync(file, { timeout: 5_000 });
+      warehouse.exec("DELETE FROM events WHERE id = 'event-0'");
+    }
+    assert.equal(await new Program('ingest-admin', { args: ['reconcile', '--metrics', result], env }).ended, 1);
+    servers[0].setClock(0.1);
+    await assertFiring('a row is lost, an entry is poison, and a clock is wrong', [
+      ...['IngestEventsMissing', 'IngestQuarantineGrows', 'IngestClockSkewed'],
+    ]);
+
+    await assertFiring('the gateway stands still', ['IngestLatencyHigh', 'IngestProcessStalls'], async () => {
+      gateway.signal('SIGSTOP');
+      const posts = ids.map((id) => client.post(event(id)));
+      await delay(1_000);
+      gateway.signal('SIGCONT');
+      await Promise.all(posts);
+    });
+    await servers[1].signal('SIGKILL');
+    const parts = ['IngestPartitionUnavailable', 'IngestServerErrors'];
+    await assertFiring('one queue is unavailable', parts, () => Promise.all(ids.map((id) => client.post(event(id)))));
+    await replicas[0]?.signal('SIGKILL');
+    await assertFiring('a replica is missing', ['IngestReplicasMissing']);
   });
 });
