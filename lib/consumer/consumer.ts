@@ -10,7 +10,7 @@ import { TablesDiffer, type Warehouse } from '../ingest/warehouse.ts';
 import { pauseMs } from '../process/backoff.ts';
 import type { ClockAndRandom } from '../process/clock.ts';
 import { throttled, type Throttled } from '../process/log.ts';
-import { messageOf } from '../process/message-of.ts';
+import { isStillSilent, messageOf } from '../process/message-of.ts';
 import { Intake, READS_AT_ONCE, readEntriesMax } from './read-buffer.ts';
 import { CLAIM_IDLE_MS, Landing, LANDINGS_AT_ONCE, QueueStepFailed } from './landing.ts';
 import type { LandingSlots, Telemetry } from './landing.ts';
@@ -275,7 +275,7 @@ export class Consumer {
     const reason = messageOf(cause);
     metrics.failures.inc({ dependency: needs });
     const trouble = troubleOf(needs, cause);
-    this.#troubles.set(needs, `${trouble}: ${reason}`);
+    if (!isStillSilent(reason, this.#troubles.get(needs))) this.#troubles.set(needs, `${trouble}: ${reason}`);
     this.#intake.settle();
     if (needs === 'queue') this.#intake.slow();
     if (cause instanceof GroupVanished) {

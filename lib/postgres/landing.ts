@@ -21,7 +21,7 @@ import { isSameProducer } from '../process/producer-name.ts';
 import { TimeLimits } from '../process/time-limits.ts';
 import { textArray, timeArray } from './binary-array.ts';
 import { copyEvents } from './copy.ts';
-import { sqlstateClass, timedOut, transacted } from './sessions.ts';
+import { SILENT, sqlstateClass, timedOut, transacted } from './sessions.ts';
 
 /** After a refused COPY, only INSERT is used for this long, because repeated events seldom arrive alone. */
 const COPY_PAUSE_MS = 1_000;
@@ -163,5 +163,6 @@ const SERVER_CLASSES = new Set(['08', '40', '53', '55', '57', '58']);
 
 export function landingFailure(cause: unknown): unknown {
   if (refuses(cause)) return new BatchRefused(cause.code, { cause });
-  return timedOut(cause) ? new BatchTooSlow('the batch took too long', { cause }) : cause;
+  if (!timedOut(cause)) return cause;
+  return new BatchTooSlow(cause instanceof pg.DatabaseError ? 'the batch took too long' : SILENT, { cause });
 }

@@ -51,6 +51,14 @@ export const unixMs = (column: string): string => `round(extract(epoch FROM ${co
 
 /** The message of pg's error. */
 export const READ_TIMEOUT = 'Query read timeout';
+/** Messages of pg and its pool for a server that is silent. People read one reason. */
+const SILENCES = [
+  READ_TIMEOUT,
+  'timeout expired',
+  'timeout exceeded when trying to connect',
+  'Connection terminated due to connection timeout',
+];
+export const SILENT = 'it does not answer';
 
 /** Queries have pg's time limit, which needs a timer for each. COPY has its own: see copyEvents. */
 const sessionWith = (callTimeoutMs: number) =>
@@ -102,10 +110,11 @@ const WORDS: Readonly<Record<string, string>> = {
   '42P10': 'a table lacks its primary key, which prevents a second row: ',
 };
 
-/** Converts `cause` to a WarehouseMisconfigured if the configuration is at fault; otherwise returns it unchanged. */
+/** Converts `cause` to a WarehouseMisconfigured if the configuration is at fault, and gives silence one message. */
 export function misconfigured(cause: unknown, uri: string): unknown {
   if (cause instanceof OlderTables) return tablesDiffer(maskedUri(uri), cause.message);
   if (cause instanceof Unusable) return new WarehouseMisconfigured(`${maskedUri(uri)}: ${cause.message}`, { cause });
+  if (cause instanceof Error && SILENCES.includes(cause.message)) return new Error(SILENT, { cause });
   if (!(cause instanceof pg.DatabaseError) || cause.code === undefined) return cause;
   if (!MISCONFIGURED_CLASSES.has(cause.code.slice(0, 2)) && !MISCONFIGURED.has(cause.code)) return cause;
   const what = WORDS[cause.code] ?? '';

@@ -60,7 +60,7 @@ export function createPostgresWarehouse(options: PostgresWarehouseOptions): Ware
     });
   const landed = <T>(work: Promise<T>): Promise<T> =>
     work.catch((cause: unknown) => {
-      throw landingFailure(misconfigured(cause, options.uri));
+      throw misconfigured(landingFailure(cause), options.uri);
     });
 
   return {

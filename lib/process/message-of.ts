@@ -9,3 +9,8 @@ export function messageOf(cause: unknown): string {
   if (cause.message !== '') return cause.message;
   return 'code' in cause ? String(cause.code) : cause.name;
 }
+
+const SILENCE = /no answer within|does not answer/;
+
+/** True if `reason` is of a silent server, and so was `before`: calls and connections have different time limits. */
+export const isStillSilent = (reason: string, before = ''): boolean => SILENCE.test(reason) && SILENCE.test(before);

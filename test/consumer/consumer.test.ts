@@ -411,6 +411,22 @@ describe('a consumer whose warehouse cannot be migrated yet', () => {
 });
 
 describe('a consumer whose queue is unavailable', () => {
+  it('keeps the first reason while the queue is silent, and reports another one', async (t) => {
+    const { clock, run } = virtualQueue();
+    const silences = ['no answer within 4000 ms', 'not connected to the queue (the server does not answer)'];
+    let reasons = silences;
+    const read = (): Promise<never> => Promise.reject(new Error(reasons[calls++ % reasons.length]));
+    let calls = 0;
+    const { consumer } = run(t, { read });
+    for (let second = 0; second < 10; second += 1) {
+      await clock.advance(1_000);
+      assert.equal(consumer.trouble, `the queue is unavailable: ${silences[0]}`);
+    }
+    reasons = ['READONLY'];
+    await clock.advance(2_000);
+    assert.equal(consumer.trouble, 'the queue is unavailable: READONLY');
+  });
+
   it('retries at least once a second, however long the outage lasts', async (t) => {
     const { clock, run } = virtualQueue();
     let asked = 0;

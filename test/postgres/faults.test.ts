@@ -25,6 +25,17 @@ describe('a PostgreSQL server with faults', () => {
     assert.ok(left.some((other) => other !== pid));
   });
 
+  it('that is silent has one reason, on a connection that was used and on those after it', async (t) => {
+    const { uri, link } = await postgres.linked();
+    t.after(() => link.close());
+    const { warehouse } = await postgres.prepared(t, { uri, callTimeoutMs: 1_000, connectTimeoutMs: 500 });
+    await warehouse.land([event('before')]);
+    link.hold('from the server');
+    const land = (): Promise<unknown> => warehouse.land([event('during')]);
+    for (const call of [land, () => warehouse.probe(), land, () => warehouse.release(['1-1'])])
+      await assert.rejects(call(), { message: 'it does not answer' });
+  });
+
   it("is available if an operator's trigger or constraint raises an error: it refuses that event", async (t) => {
     const { uri, warehouse } = await postgres.prepared(t);
     await postgres.server.query(

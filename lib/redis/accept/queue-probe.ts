@@ -4,12 +4,10 @@
 import type { QueueState } from '../../ingest/queue.ts';
 import type { Clock } from '../../process/clock.ts';
 import type { Log } from '../../process/log.ts';
-import { messageOf } from '../../process/message-of.ts';
+import { isStillSilent, messageOf } from '../../process/message-of.ts';
 
 export const PROBE_INTERVAL_MS = 500;
 export const PROBE_TIMEOUT_MS = 600;
-/** Calls, probes and connections of a silent server have different time limits. */
-const SILENT = /no answer within|does not answer/;
 
 export class QueueProbe {
   readonly #call: () => Promise<void>;
@@ -53,7 +51,7 @@ export class QueueProbe {
   /** Sets the reason why the queue accepts no events, or `undefined`. Logs a change. Silence keeps its first one. */
   says(reason: string | undefined): void {
     const before = this.#reason;
-    if (reason === before || (reason !== undefined && SILENT.test(reason) && SILENT.test(before ?? ''))) return;
+    if (reason === before || isStillSilent(reason ?? '', before)) return;
     this.#reason = reason;
     if (reason === undefined) this.#log.info('the queue takes events');
     else if (before === undefined) this.#log.error({ reason }, 'the queue takes no events');
