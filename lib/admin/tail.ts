@@ -4,6 +4,7 @@
 // skips to its end and prints the number of skipped events.
 import { namesIn } from '../ingest/erased.ts';
 import { isEntryBefore, QueueFailed, type QueuedCopy, type QueuedStream } from '../ingest/queue-admin.ts';
+import { TIME_MS_MAX } from '../ingest/warehouse.ts';
 import { messageOf } from '../process/message-of.ts';
 import { printable } from '../process/printable.ts';
 import { matchesParts } from '../process/wildcard.ts';
@@ -140,7 +141,8 @@ function show(session: Session, { bodies }: Tailing, events: readonly QueuedCopy
   return session.printed();
 }
 
-const timeOf = (entry: string): number => Number(entry.split('-')[0]);
+/** Other writers may name an entry later than any time. */
+const timeOf = (entry: string): number => Math.min(Number(entry.split('-')[0]), TIME_MS_MAX);
 
 const inOrder = (found: readonly (readonly QueuedCopy[])[]): readonly QueuedCopy[] =>
   found.flat().toSorted((one, other) => timeOf(one.entry) - timeOf(other.entry));

@@ -43,7 +43,7 @@ const BROKEN = problem(
   'invalidCompression',
   'the body is not one whole stream of the coding in Content-Encoding, or its zstd window is over 8 MiB',
 );
-const TOO_LONG = problem('eventTooLarge', 'the body is longer than the queue takes (proto-max-bulk-len)');
+const TOO_LONG = problem('eventTooLarge', 'the body is longer than the queue takes (a limit of Redis)');
 const RATIO_TOO_HIGH = problem('eventTooLarge', 'the decoded body is over 64 KiB and over 100 times its coded length');
 const CONFLICT = problem(
   'eventIdConflict',

@@ -279,6 +279,15 @@ export function describeWarehouse(name: string, start: () => Promise<WarehouseUn
       assert.equal(await store.count('events_quarantine'), before);
     });
 
+    it('keeps and removes rows of the longest names that a queue can read', async () => {
+      const before = await store.count('events_quarantine');
+      const name = (first: string): string => first + '\u{10FFFD}'.repeat(255);
+      await warehouse.quarantine([poison(name('a')), poison(name('b'))]);
+      await warehouse.release([name('a')]);
+      assert.equal(await store.count('events_quarantine'), before + 1);
+      await warehouse.release([name('b')]);
+    });
+
     it('does not know an id that no text column can hold', async () => {
       await warehouse.land([event('\ufffd lone')]);
       for (const id of ['never sent', 'a\0b', '\ud800 lone', '', 'x'.repeat(100_000)]) {

@@ -58,12 +58,20 @@ it('a killed queue answers 503, changes readiness both ways, and loses no accept
 
 describe('a body that Redis never takes', () => {
   const LIMIT = 1 << 20;
-  const long = (id: string): string => JSON.stringify({ id, type: 'a.b', text: 'x'.repeat(LIMIT + 1_000_000) });
+  const long = (id: string, bytes = LIMIT + 1_000_000): string => {
+    const start = `{"id":"${id}","type":"a.b","text":"`;
+    return `${start}${'x'.repeat(bytes - start.length - 2)}"}`;
+  };
   const env = { ...ENQUEUE_TIMEOUT, INGEST_BODY_BYTES_MAX: String(4 << 20) };
 
-  for (const user of ['the default user', 'a user that may not read settings'])
-    it(`is refused with 413, and nobody else's events are: ${user}`, async () => {
-      const redis = await TestRedis.start(['--proto-max-bulk-len', String(LIMIT)]);
+  for (const [setting, user, limit] of [
+    ['proto-max-bulk-len', 'the default user', LIMIT],
+    ['proto-max-bulk-len', 'a user that may not read settings', LIMIT / 2],
+    ['client-query-buffer-limit', 'the default user', LIMIT / 2],
+    ['client-query-buffer-limit', 'a user that may not read settings', LIMIT / 2],
+  ] as const)
+    it(`is refused with 413, and nobody else's events are: ${setting}, ${user}`, async () => {
+      const redis = await TestRedis.start([`--${setting}`, String(LIMIT)]);
       await redis.command('ACL', 'SETUSER', 'ingest-gateway', ...rule('ingest-gateway'));
       const uri = user.startsWith('a user') ? redis.uri.replace('//', '//ingest-gateway:secret@') : redis.uri;
       const gateway = await TestGateway.start({ uri }, pki, env);
@@ -72,10 +80,14 @@ describe('a body that Redis never takes', () => {
         env: { ...env, ...pki.environment, INGEST_QUEUE_URI: uri },
       });
       await check.ended;
-      assert.match(check.output, /but no bodies over 1048576 bytes \(proto-max-bulk-len/);
+      assert.match(check.output, new RegExp(`but no bodies over ${limit} bytes \\(a limit of Redis`));
       const load = new Load(gateway.client(producer), 'bystander', 4, 5);
       const client = gateway.client(producer);
-      for (let n = 0; n < 5; n += 1) assertProblem(await client.post(long(`long-${n}`)), 413, 'INVALID_EVENT');
+      for (let n = 0; n < 3; n += 1) {
+        assertProblem(await client.post(long(`long-${n}`)), 413, 'INVALID_EVENT');
+        assertProblem(await client.post(long(`over-${n}`, limit + 1)), 413, 'INVALID_EVENT');
+        assert.equal((await client.post(long(`longest-${n}`, limit))).status, 202);
+      }
       await load.more(40);
       await load.stop();
       assert.deepEqual([load.errors, load.statuses], [[], [202]]);
@@ -113,6 +125,11 @@ describe('a stream whose last name has been used', () => {
     assert.equal((await redis.entries()).at(-1)?.entry, last);
     assertProblem(await client.post(event('after')), 503, 'QUEUE_UNAVAILABLE');
     await becomesReady(gateway, 503, /the last possible name.*runbook/);
+    const tail = new Program('ingest-admin', { args: ['tail', '-n', '3'], env: { INGEST_QUEUE_URI: redis.uri } });
+    assert.equal(await tail.ended, 0, tail.output);
+    assert.match(tail.output, /before[^]*at-the-end/);
+    await redis.command('ACL', 'SETUSER', 'ingest-operator', ...rule('ingest-operator'));
+    await redis.command('AUTH', 'ingest-operator', 'secret');
     const page = readFileSync('deploy/RUNBOOK.md', 'utf8').split('### A name that ends the stream')[1] ?? '';
     const [, commands = ''] = /```\n([^]*?)```/.exec(page) ?? [];
     for (const name of [last, `${2n ** 64n - 1n}-${2n ** 64n - 2n}`]) {
@@ -123,6 +140,7 @@ describe('a stream whose last name has been used', () => {
         await redis.command(...(words as [string]));
       }
     }
+    await assert.rejects(redis.command('XDEL', 'ingest', '1-1'), /NOPERM/);
     await becomesReady(gateway, 200);
     assert.equal((await client.post(event('after'))).status, 202);
     const names = (await redis.entries()).map(({ entry }) => entry);

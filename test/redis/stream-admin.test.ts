@@ -149,6 +149,10 @@ describe('the note of an erasure', () => {
     assert.deepEqual([...(await erased('one', before))], ['one']);
     assert.deepEqual([...(await erased('one', before + 3_600_000))], []);
     assert.deepEqual([...(await erased('two', before))], []);
+    await server.command('XADD', STREAM, `${2n ** 64n - 1n}-1`, 'note', 'another program');
+    await admin.noteErasure('one');
+    const [hourLater, dayLater] = [Date.now() + 3_600_000, Date.now() + RETENTION_MS + 60_000];
+    assert.deepEqual([[...(await erased('one', hourLater))], [...(await erased('one', dayLater))]], [['one'], []]);
   });
 
   it('made since the last read is found only by those who want an answer that is not older', async (t) => {
@@ -372,34 +376,21 @@ describe('the status of a stream', () => {
     assert.deepEqual((await states()).slice(0, 3), ['2000-0 done', '2000-1 held', '3000-0 done']);
   });
 
-  it('finds as orphans the entries of a member that was deleted while it held them', async (t) => {
-    const [admin, reader] = [openAdmin(t, server.uri), await openReader(t, server.uri)];
-    await server.command('XADD', STREAM, '1000-0', 'producer', 'shop', 'body', body('one'));
-    await reader.read(10, 3_600_000, 1_000);
-    await server.command('XGROUP', 'DELCONSUMER', STREAM, 'warehouse', reader.name);
-    assert.deepEqual(
-      (await admin.after('0-0', '9000-0')).entries.map(({ state }) => state),
-      ['done'],
-    );
-  });
-});
-
-describe('several pages, and unusual entries', () => {
-  it('finds the replay of each row, also after it was erased', async (t) => {
+  it('reads a page that ends with the last possible name, and says that no entry can be added', async (t) => {
     const admin = openAdmin(t, server.uri);
-    const rowOf = (replayOf: string) => ({ ...row, replayOf, id: 'x', body: Buffer.from(body('x')) });
-    const first = await admin.replay(rowOf('q/s/1-1'), false);
-    const second = await admin.replay(rowOf('q/s/2-2'), false);
-    const found = await admin.copiesOfRows('x', ['q/s/1-1']);
+    const [last, end] = ['5-1', '18446744073709551615-18446744073709551615'];
+    for (const entry of [last, end])
+      await server.command('XADD', STREAM, entry, 'producer', 'shop', 'body', body('one'));
+    const pageAfter = async (from: string): Promise<readonly unknown[]> => {
+      const { entries, full } = await admin.after(from, end);
+      return [...entries.map(({ entry }) => entry), full];
+    };
     assert.deepEqual(
-      found.map(({ entry }) => entry),
-      [second.entry, first.entry],
+      [await pageAfter('0-0'), await pageAfter(last), await pageAfter(end)],
+      [[last, end, false], [end, false], [false]],
     );
-    const copy = found[1];
-    assert.ok(copy !== undefined);
-    assert.equal(await admin.erase(copy, 'x', erasedBody('x', 't')), 'erased');
-    const again = await admin.replay(rowOf('q/s/1-1'), false);
-    assert.equal(again.fresh, false);
-    assert.notEqual(again.entry, first.entry);
+    const refusal = /the last possible name, .*runbook$/;
+    assert.match((await admin.status()).partition.unavailable ?? '', refusal);
+    await assert.rejects(admin.replay(row, false), refusal);
   });
 });

@@ -80,7 +80,7 @@ export async function inspectGatewayQueue(options: StreamsOptions, timeoutMs: nu
     await startQueue(uri, queues, clock, timeoutMs);
     const awaits = queues.some((queue) => queue.awaitsRewrite);
     const bytes = Math.min(...queues.map(({ bodyBytesMax }) => bodyBytesMax));
-    const limit = `, but no bodies over ${bytes} bytes (proto-max-bulk-len; INGEST_BODY_BYTES_MAX is higher)`;
+    const limit = `, but no bodies over ${bytes} bytes (a limit of Redis; INGEST_BODY_BYTES_MAX is higher)`;
     const when = awaits ? ' once its append-only file has been rewritten' : '';
     return `${about}, takes events${when}${Number.isFinite(bytes) ? limit : ''}`;
   } finally {

@@ -15,8 +15,8 @@ import { messageOf } from '../../process/message-of.ts';
 import { isSameProducer } from '../../process/producer-name.ts';
 import { TimeLimits } from '../../process/time-limits.ts';
 import type { RedisConnection } from '../server/connection.ts';
-import { argumentBytesMax } from '../server/argument-limit.ts';
 import { DurabilityCheck } from '../server/durability.ts';
+import { argumentBytesMax } from '../server/server-info.ts';
 import { ACCEPT, entriesOf, FIND } from '../stream/entry.ts';
 import { assertAppendable, ensureGroup, warnOfOthers } from '../stream/group.ts';
 import { KnownIdentity } from '../stream/queue-metadata.ts';
@@ -268,7 +268,8 @@ export class StreamQueue implements Queue {
     await assertAppendable(server, stream);
     const bodyBytesMax = await argumentBytesMax(server, uri, accepts, clock);
     this.bodyBytesMax = bodyBytesMax < accepts ? bodyBytesMax : Number.POSITIVE_INFINITY;
-    const text = 'longer bodies are refused (413): proto-max-bulk-len of Redis is lower than INGEST_BODY_BYTES_MAX';
+    const limits = 'proto-max-bulk-len or client-query-buffer-limit of Redis';
+    const text = `longer bodies are refused (413): ${limits} is too low for INGEST_BODY_BYTES_MAX`;
     if (bodyBytesMax < accepts) log.warn({ bodyBytesMax }, text);
     if (makes) {
       await ensureGroup(server, stream);

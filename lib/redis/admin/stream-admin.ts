@@ -22,14 +22,14 @@ import { maskedUri } from '../../process/uri.ts';
 import { RedisConnection } from '../server/connection.ts';
 import { clockOf, Histories } from '../server/server-info.ts';
 import { entriesOf, FIND } from '../stream/entry.ts';
-import { ensureGroup, xinfo } from '../stream/group.ts';
+import { ensureGroup, exhausted, xinfo } from '../stream/group.ts';
 import type { IdIndex } from '../stream/id-index.ts';
 import { KnownIdentity } from '../stream/queue-metadata.ts';
 import { GROUP, keyOf } from '../stream/layout.ts';
 import { type PartitionsOptions, type QueuePartition, queuePartitions } from '../stream/queue-partitions.ts';
 import { withRights } from '../stream/rights.ts';
 import { withTimeout } from '../wire/deadline.ts';
-import { queueIsAway, QueueRefusal } from '../wire/errors.ts';
+import { isExhausted, queueIsAway, QueueRefusal } from '../wire/errors.ts';
 import type { Client } from '../wire/redis-client.ts';
 import { Script } from '../wire/script.ts';
 import { fieldsOf, type Argument, type RedisBytes, type RedisValue, type Sender, type Server } from '../wire/values.ts';
@@ -200,10 +200,12 @@ export class StreamAdmin implements QueuedStream {
 
   noteErasure(id: string): Promise<void> {
     return this.#telling(async () => {
-      // An event is erased if it was accepted before, and its name may be later than the clock.
-      const { entry } = await this.end();
-      const nowMs = Math.max(await clockOf(this.#values), Number.parseInt(entry, 10));
-      await this.#values.send(['ZADD', keyOf(this.name, 'erased'), String(nowMs), id]);
+      // An event is erased if it was accepted before, and its name may be later than the clock. A name may be of any
+      // time, but its id is taken for RETENTION_MS only, and then the id of another event.
+      const [{ entry }, serverMs] = [await this.end(), await clockOf(this.#values)];
+      const nowMs = Math.max(serverMs, this.#clock.epochMs());
+      const atMs = Math.max(serverMs, Math.min(Number.parseInt(entry, 10), nowMs + RETENTION_MS));
+      await this.#values.send(['ZADD', keyOf(this.name, 'erased'), String(atMs), id]);
     });
   }
 
@@ -247,7 +249,7 @@ export class StreamAdmin implements QueuedStream {
       return await withRights(this.#values, this.name, work);
     } catch (cause) {
       if (cause instanceof QueueFailed) throw cause;
-      throw new QueueFailed(this.#prefix + messageOf(cause), { cause });
+      throw new QueueFailed(this.#prefix + (isExhausted(cause) ? exhausted(this.name) : messageOf(cause)), { cause });
     }
   }
 

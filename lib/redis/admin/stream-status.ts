@@ -3,11 +3,11 @@ import type { ReplicaStatus, ServerStatus, StreamStatus } from '../../ingest/que
 import { REPLICA_LEASE_MS, RETENTION_MS } from '../../ingest/queue.ts';
 import { durabilityFaults, replicationFaults } from '../server/durability.ts';
 import { clockOf, serverInfo, serverName, type ServerInfo } from '../server/server-info.ts';
-import { PLACE_FILES, xinfo } from '../stream/group.ts';
+import { assertAppendable, PLACE_FILES, xinfo } from '../stream/group.ts';
 import { ACCEPT } from '../stream/entry.ts';
 import { GROUP, keyOf } from '../stream/layout.ts';
 import { otherTypes } from '../stream/rights.ts';
-import { RedisError, refusedAs } from '../wire/errors.ts';
+import { QueueRefusal, RedisError, refusedAs } from '../wire/errors.ts';
 import { Script } from '../wire/script.ts';
 import { fieldsOf, type RedisValue, type Server } from '../wire/values.ts';
 
@@ -101,10 +101,11 @@ async function refusalOf(
   const others = await otherTypes(server, stream);
   if (others !== undefined) return others;
   try {
+    await assertAppendable(server, stream);
     await ACCEPT.run(server, stream, [String(RETENTION_MS)]);
     return undefined;
   } catch (cause) {
-    if (cause instanceof RedisError && cause.code !== 'NOPERM') return cause.message;
+    if (cause instanceof QueueRefusal || (cause instanceof RedisError && cause.code !== 'NOPERM')) return cause.message;
     throw cause;
   }
 }

@@ -38,13 +38,14 @@ export async function warnOfOthers(server: Server, stream: string, log: Log): Pr
 
 const LAST_NAME = '18446744073709551615-18446744073709551615';
 
+export const exhausted = (stream: string): string =>
+  `an entry of ${stream} had the last possible name, so Redis adds no other: ` +
+  'see "A name that ends the stream" in the runbook';
+
 /** Rejects with a QueueRefusal if no entry can be added. */
 export async function assertAppendable(server: Server, stream: string): Promise<void> {
-  if (fieldsOf(await xinfo(server, 'STREAM', stream)).get('last-generated-id') !== LAST_NAME) return;
-  throw new QueueRefusal(
-    `an entry of ${stream} had the last possible name, so Redis adds no other: ` +
-      'see "A name that ends the stream" in the runbook',
-  );
+  const last = fieldsOf(await xinfo(server, 'STREAM', stream)).get('last-generated-id');
+  if (last === LAST_NAME) throw new QueueRefusal(exhausted(stream));
 }
 
 /** Returns the reply of XINFO; empty if there is no such stream or group. */

@@ -57,7 +57,7 @@ export class StreamTrimmer {
     this.#options = options;
   }
 
-  /** The later one of this process's clock and the server's, in Unix milliseconds. */
+  /** The later one of this process's clock and the server's, in Unix milliseconds. No entry can be from after it. */
   get latestMs(): number {
     const { clock } = this.#options;
     return Math.max(clock.epochMs(), clock.ms() + this.serverOffsetMs);

@@ -87,6 +87,9 @@ local keeps = known and retained(stream, retention)
 -- Fact: in a large hash, a field of up to 14 bytes takes 16 bytes, a value of up to 30 takes 32, and their entry
 -- takes 32. Choice: fields of at most 14 bytes, and values of 28: two digests, and the entry's name without its first
 -- 3 digits, which are in the slice's start. Effect: deploy/RUNBOOK.md, Sizing.
+--
+-- An id is known if an earlier event of this call has it (`firsts`), or if the index has it (`mark`: the slice's start
+-- and the value).
 local time = isAhead and call('TIME')
 local now = time and string.format('%d', time[1] * 1000 + math.floor(time[2] / 1000))
 local firsts, noted, size, first = {}, {}, 0, nil
