@@ -11,6 +11,7 @@ interface Taker {
 }
 
 const REFUSED_MAX = 1_000;
+const SLOW_MS = 100;
 
 /** A load that never retries. */
 export class Load {
@@ -18,6 +19,8 @@ export class Load {
   readonly unanswered = new Map<string, RequestFailed>();
   readonly accepted = new Set<string>();
   slowestMs = 0;
+  /** Times of answers that took longer than SLOW_MS, and how long. */
+  readonly #slow: (readonly [atMs: number, tookMs: number])[] = [];
   protected readonly prefix: string;
   /** Set at the end of the test, when the gateway no longer answers. */
   protected abandoned = false;
@@ -84,7 +87,7 @@ export class Load {
     const begunMs = performance.now();
     try {
       const { status, body } = await this.#taker.post(event(id));
-      this.slowestMs = Math.max(this.slowestMs, performance.now() - begunMs);
+      this.#took(performance.now() - begunMs);
       this.#answered += 1;
       this.#statuses.add(status);
       if (status === 202) this.accepted.add(id);
@@ -94,6 +97,16 @@ export class Load {
       this.unanswered.set(id, cause as RequestFailed);
       return undefined;
     }
+  }
+
+  /** The slowest answer since a time, if it took longer than SLOW_MS; else 0. */
+  slowestSince(sinceMs: number): number {
+    return Math.max(0, ...this.#slow.filter(([atMs]) => atMs >= sinceMs).map(([, tookMs]) => tookMs));
+  }
+
+  #took(tookMs: number): void {
+    this.slowestMs = Math.max(this.slowestMs, tookMs);
+    if (tookMs > SLOW_MS) this.#slow.push([performance.now(), tookMs]);
   }
 
   async #work(pauseMs: number, paced: boolean): Promise<void> {

@@ -7,27 +7,7 @@ import { Pki } from './pki.ts';
 import { Program } from './program.ts';
 import type { TestRedis } from './redis.ts';
 import { temporaryFolder } from './scope.ts';
-
-interface Problem {
-  readonly name: string;
-  readonly word: string;
-  readonly level: string;
-  readonly text: string;
-  readonly isConsequence: boolean;
-}
-interface Page {
-  readonly now: { program: string; ready: unknown };
-  readonly problems: () => readonly Problem[];
-  readonly well: () => string;
-  readonly parse: (text: string) => unknown;
-  readonly record: (ms: number, figures: unknown) => void;
-  readonly figuresOf: (families: unknown, ms: number) => unknown;
-}
-const modules = ['status-figures.js', 'status-rules.js'].map(
-  (name) => new URL(`../../lib/telemetry/${name}`, import.meta.url).href,
-);
-const [figures, rules] = await Promise.all(modules.map((url) => import(url) as Promise<object>));
-const page = { ...figures, ...rules } as Page;
+import { poll, problems, well } from './status-rules.ts';
 
 export type ProgramName = 'gateway' | 'consumer';
 /** The metrics of the programs that answer. */
@@ -48,6 +28,7 @@ export class World {
   readonly env: Readonly<Record<string, string>>;
   readonly load: Load;
   #startMs = 0;
+  #forgottenMs = 0;
 
   private constructor(parts: Pick<World, 'redis' | 'gateway' | 'consumer' | 'urls' | 'env'>) {
     this.redis = parts.redis;
@@ -62,15 +43,15 @@ export class World {
     redis: readonly TestRedis[],
     extra: Readonly<Record<string, string>> = {},
     warehouse = `sqlite:${join(temporaryFolder(), 'warehouse.db')}`,
+    ports: readonly number[] = redis.map(({ port }) => port),
   ): Promise<World> {
-    const [first] = redis;
-    const hosts = redis.map(({ port }) => `127.0.0.1:${port}`).join();
-    const uri = redis.length > 1 ? `dispatcher://${hosts}` : (first?.uri ?? '');
+    const hosts = ports.map((port) => `127.0.0.1:${port}`).join();
+    const uri = `${ports.length > 1 ? 'dispatcher' : 'redis'}://${hosts}`;
     const admin = `127.0.0.1:${await freePort()}`;
     const env = { INGEST_QUEUE_URI: uri, INGEST_WAREHOUSE_URI: warehouse };
     const consumer = new Program('ingest-consumer', { env: { ...env, INGEST_CONSUMER_ADDR: '127.0.0.1:0' } });
     const gateway = await TestGateway.start({ uri }, pki, {
-      ...{ INGEST_ADMIN_ADDR: admin, INGEST_ENQUEUE_TIMEOUT_MS: redis.length > 1 ? '' : '800' },
+      ...{ INGEST_ADMIN_ADDR: admin, INGEST_ENQUEUE_TIMEOUT_MS: ports.length > 1 ? '' : '800' },
       ...{ INGEST_DRAIN_DELAY_MS: '30000', INGEST_DRAIN_TIMEOUT_MS: '60000', ...extra },
     });
     const urls = { gateway: `http://${admin}`, consumer: await consumer.listening() };
@@ -97,24 +78,27 @@ export class World {
   /** Another history of the page: an hour later. */
   forget(): void {
     this.#startMs = historyMs += 3_600_000;
+    this.#forgottenMs = performance.now();
   }
 
-  /**
-   * Polls as the page does. Returns its first sentence, with its word and level. A busy machine stalls the programs.
-   */
+  /** The control of sentences and alerts about stalls and latency: true if the clients have seen it themselves. */
+  get wasSlow(): boolean {
+    return this.load.slowestSince(this.#forgottenMs) > 0;
+  }
+
+  /** Polls as the page does. Returns its first sentence, with its word and level. */
   async said(program: ProgramName, isPause = false): Promise<string> {
     const [metrics, ready] = await Promise.all([
       text(`${this.urls[program]}/metrics`),
       text(`${this.urls[program]}/health/ready`),
     ]);
-    page.now.program = program;
-    page.now.ready = JSON.parse(ready);
-    const ms = this.#startMs + performance.now();
-    page.record(ms, page.figuresOf(page.parse(metrics), ms));
-    const [first] = page
-      .problems()
-      .filter(({ name, isConsequence }) => !isConsequence && (isPause || !/stalls|latency/.test(name)));
-    const shown = first === undefined ? `LIVE good ${page.well()}` : `${first.word} ${first.level} ${first.text}`;
+    poll(program, JSON.parse(ready), metrics, this.#startMs + performance.now());
+    const [first] = problems()
+      // A busy machine stalls the programs. Then the next sentence counts.
+      .filter(
+        ({ name, isConsequence }) => !isConsequence && (isPause || !/stalls|latency/.test(name) || !this.wasSlow),
+      );
+    const shown = first === undefined ? `LIVE good ${well()}` : `${first.word} ${first.level} ${first.text}`;
     return shown.replaceAll('\u00a0', ' ');
   }
 

@@ -1,8 +1,7 @@
-// Expositions of a gateway or a consumer in situations that the status page must recognize. Counters grow with
-// `seconds`, so that a test can poll them like a real process.
+// Expositions of a gateway in situations that the status page must recognize. test/end-to-end/situations.test.ts makes
+// others with real programs. Counters grow with `seconds`, so that a test can poll them like a real process.
 
 export interface Situation {
-  readonly program?: 'gateway' | 'consumer';
   /** Events per second. */
   readonly accepted?: number;
   /** Events per second that the consumer group acknowledges. */
@@ -22,17 +21,14 @@ export interface Situation {
 const GIBIBYTE = 2 ** 30;
 
 export function pageMetrics(seconds: number, situation: Situation = {}): string {
-  const { program = 'gateway', accepted = 2_000, landed = accepted, refused = {}, slow = 0, samples = {} } = situation;
+  const { accepted = 2_000, landed = accepted, refused = {}, slow = 0, samples = {} } = situation;
   const { unlanded = () => 3, oldestS = () => 0.002 } = situation;
-  const all = new Map<string, number | undefined>();
-  const grow = (name: string, perSecond: number): unknown => all.set(name, Math.round(perSecond * seconds));
-  const gauges = (values: Situation['samples'] = {}): void =>
-    Object.entries(values).forEach(([name, value]) => all.set(name, value));
-  const buckets = (name: string, labels: string, shares: Readonly<Record<string, number>>, perSecond: number): void =>
-    Object.entries(shares).forEach(([le, share]) => grow(`${name}_bucket{le="${le}"${labels}}`, perSecond * share));
   // The process reads the queue every two seconds.
   const readS = seconds - (seconds % 2);
-  gauges({
+  const total = (perSecond: number): number => Math.round(perSecond * seconds);
+  const statuses = [[202, accepted] as const, ...Object.values(refused)];
+  const requests = statuses.reduce((sum, [, perSecond]) => sum + perSecond, 0);
+  const all: Situation['samples'] = {
     ingest_queue_available: 1,
     'ingest_queue_up{partition="0"}': 1,
     ingest_queue_lag_events: unlanded(seconds),
@@ -45,51 +41,46 @@ export function pageMetrics(seconds: number, situation: Situation = {}): string 
     ingest_queue_memory_bytes: 1.2 * GIBIBYTE,
     ingest_queue_memory_limit_bytes: 4 * GIBIBYTE,
     'ingest_build_info{version="1.0.0",revision="x",node="v26.1.0"}': 1,
-  });
-  if (program === 'gateway') {
-    grow('ingest_accepted_total', accepted);
-    const statuses = [[202, accepted] as const, ...Object.values(refused)];
-    for (const [status, perSecond] of statuses)
-      grow(`ingest_http_requests_total{method="POST",route="/events",status="${status}"}`, perSecond);
-    for (const [code, [, perSecond]] of Object.entries(refused)) grow(`ingest_errors_total{code="${code}"}`, perSecond);
-    const requests = statuses.reduce((sum, [, perSecond]) => sum + perSecond, 0);
-    const shares = { '0.001': 0.6 * (1 - slow), '0.005': 1 - slow, '0.2': 1 - slow, '0.5': 1, '+Inf': 1 };
-    buckets('ingest_http_request_duration_seconds', ',route="/events"', shares, requests);
-    gauges({ ingest_queue_consumers: 3, ingest_lookups_available: 1, ingest_queue_replicas_required: 0 });
-    gauges({ ingest_events_in_flight: 4, ingest_connections: 12 });
-    gauges({ 'ingest_tls_certificate_expiry_seconds{file="cert"}': 60 * 86_400 });
-  } else {
-    grow('ingest_landed_total', landed / 3);
-    buckets('ingest_landing_delay_seconds', '', { '0.01': 0.5, '0.05': 1, '+Inf': 1 }, landed / 3);
-    gauges({ 'ingest_quarantined_total{reason="schema"}': 0, ingest_consumer_replicas: 3 });
-    gauges({ ingest_consumer_ready: 1, ingest_warehouse_available: 1 });
-  }
-  gauges(samples);
-  return [...all].flatMap(([name, value]) => (value === undefined ? [] : `${name} ${value}\n`)).join('');
+    ingest_accepted_total: total(accepted),
+    ...Object.fromEntries(
+      statuses.map(([status, perSecond]) => [
+        `ingest_http_requests_total{method="POST",route="/events",status="${status}"}`,
+        total(perSecond),
+      ]),
+    ),
+    ...Object.fromEntries(
+      Object.entries(refused).map(([code, [, perSecond]]) => [`ingest_errors_total{code="${code}"}`, total(perSecond)]),
+    ),
+    ...Object.fromEntries(
+      Object.entries({ '0.001': 0.6 * (1 - slow), '0.2': 1 - slow, '0.5': 1, '+Inf': 1 }).map(([le, share]) => [
+        `ingest_http_request_duration_seconds_bucket{le="${le}",route="/events"}`,
+        total(requests * share),
+      ]),
+    ),
+    ...{ ingest_queue_consumers: 3, ingest_lookups_available: 1, ingest_queue_replicas_required: 0 },
+    ...{ ingest_events_in_flight: 4, ingest_connections: 12 },
+    'ingest_tls_certificate_expiry_seconds{file="cert"}': 60 * 86_400,
+    ...samples,
+  };
+  return Object.entries(all)
+    .flatMap(([name, value]) => (value === undefined ? [] : `${name} ${value}\n`))
+    .join('');
 }
 
 const growing = { unlanded: (seconds: number) => 2_000 * seconds, oldestS: (seconds: number) => seconds, landed: 0 };
-const redisDown = {
-  accepted: 0,
-  landed: 0,
-  refused: { QUEUE_UNAVAILABLE: [503, 2_000] },
+const UNREPORTED = ['acknowledged_events', 'report_age_seconds', 'events', 'memory_bytes', 'memory_limit_bytes'];
+const redisDown: Situation = {
+  ...{ accepted: 0, landed: 0, refused: { QUEUE_UNAVAILABLE: [503, 2_000] } },
   samples: {
-    ingest_queue_available: 0,
-    'ingest_queue_up{partition="0"}': 0,
-    ingest_queue_acknowledged_events: undefined,
-    ingest_queue_report_age_seconds: undefined,
-    ingest_queue_events: undefined,
-    ingest_queue_memory_bytes: undefined,
-    ingest_queue_memory_limit_bytes: undefined,
-    ingest_queue_consumers: undefined,
+    ...{ ingest_queue_available: 0, 'ingest_queue_up{partition="0"}': 0, ingest_queue_consumers: undefined },
+    ...Object.fromEntries(UNREPORTED.map((name) => [`ingest_queue_${name}`, undefined])),
   },
-  unready: 'connect ECONNREFUSED 127.0.0.1:6379',
-} as const;
+};
+
+type Shows = readonly [word: string, level: string, reason: RegExp];
 
 /** Each situation, and the word, the level and the sentence that the page shows. */
-export const SITUATIONS: Readonly<
-  Record<string, Situation & { readonly shows: readonly [word: string, level: string, reason: RegExp] }>
-> = {
+export const SITUATIONS: Readonly<Record<string, Situation & { readonly shows: Shows }>> = {
   idle: { accepted: 0, unlanded: () => 0, oldestS: () => 0, shows: ['LIVE', 'good', /0\/s accepted/] },
   'no consumers': {
     ...growing,
@@ -101,8 +92,11 @@ export const SITUATIONS: Readonly<
     samples: { ingest_lookups_available: 0 },
     shows: ['WAREHOUSE DOWN', 'bad', /warehouse does not answer look-ups.*No event lands/],
   },
-  'nothing lands': { ...growing, shows: ['NOT LANDING', 'bad', /No event has landed for \d+ seconds/] },
-  'Redis down': { ...redisDown, shows: ['REFUSING', 'bad', /^Redis: connection refused \(127\.0\.0\.1:6379\)/] },
+  'Redis down': {
+    ...redisDown,
+    unready: 'connect ECONNREFUSED 127.0.0.1:6379',
+    shows: ['REFUSING', 'bad', /^Redis: connection refused \(127\.0\.0\.1:6379\)/],
+  },
   'Redis without a name': {
     ...redisDown,
     unready: 'getaddrinfo ENOTFOUND redis.internal',
@@ -113,15 +107,12 @@ export const SITUATIONS: Readonly<
     shows: ['NEARLY FULL', 'bad', /98 % of its memory/],
   },
   'missing replicas': {
-    accepted: 0,
-    unlanded: () => 0,
-    refused: { QUEUE_UNAVAILABLE: [503, 2_000] },
+    ...{ accepted: 0, unlanded: () => 0, refused: { QUEUE_UNAVAILABLE: [503, 2_000] } },
     samples: { ingest_queue_replicas: 0, ingest_queue_replicas_required: 1 },
     shows: ['REFUSING', 'bad', /^0 of 1 required replicas/],
   },
   'most requests refused, by mistake of producers': {
-    accepted: 200,
-    refused: { INVALID_EVENT: [400, 900] },
+    ...{ accepted: 200, refused: { INVALID_EVENT: [400, 900] } },
     shows: ['PRODUCER ERRORS', 'warn', /82 % of the requests are refused with INVALID_EVENT/],
   },
   'some requests refused': {
@@ -129,16 +120,8 @@ export const SITUATIONS: Readonly<
     shows: ['PRODUCER ERRORS', 'warn', /EVENT_ID_CONFLICT/],
   },
   'some requests fail': { refused: { INTERNAL: [500, 100] }, shows: ['ERRORS', 'bad', /INTERNAL/] },
-  'a clock that is wrong': {
-    samples: { ingest_clock_skew_seconds: 7_200 },
-    shows: ['CLOCK WRONG', 'warn', /differ by 2 h/],
-  },
   slow: { slow: 0.05, shows: ['SLOW', 'warn', /5 % of the requests/] },
-  'landing late': {
-    oldestS: () => 400,
-    unlanded: () => 90_000,
-    shows: ['LANDING LATE', 'warn', /7 min old/],
-  },
+  'landing late': { oldestS: () => 400, unlanded: () => 90_000, shows: ['LANDING LATE', 'warn', /7 min old/] },
   'a list that expires': {
     samples: { 'ingest_tls_certificate_expiry_seconds{file="crl"}': 3_600 },
     shows: ['LIST EXPIRES', 'bad', /revocation list is due in/],
@@ -146,13 +129,5 @@ export const SITUATIONS: Readonly<
   'refused files': {
     samples: { 'ingest_reload_current{kind="tls"}': 0 },
     shows: ['FILES REFUSED', 'warn', /last good ones/],
-  },
-  'a healthy consumer': { program: 'consumer', shows: ['LIVE', 'good', /2,000\/s landed/] },
-  'a consumer without its warehouse': {
-    ...growing,
-    program: 'consumer',
-    samples: { ingest_warehouse_available: 0, ingest_consumer_ready: 0 },
-    unready: 'the warehouse is unavailable: connect ECONNREFUSED 127.0.0.1:5432',
-    shows: ['NOT LANDING', 'warn', /^the warehouse is unavailable: connection refused \(127\.0\.0\.1:5432\)/],
   },
 };
