@@ -32,6 +32,8 @@ interface UnderTest {
   readonly warehouse: Warehouse;
   readonly metrics: ReturnType<typeof consumerMetrics>;
   readonly store: SqliteStore;
+  /** The fields of error lines. */
+  readonly logged: readonly object[];
   readonly calls: (readonly LandingEvent[])[];
   readonly asked: (readonly LandedBefore[])[];
   readonly landAll: (batch: readonly Entered[]) => Promise<string[]>;
@@ -65,6 +67,8 @@ async function start(
   };
   const metrics = consumerMetrics(SYSTEM.clock);
   const log = createLog('test', 'error').child({}, { level: 'silent' });
+  const logged: object[] = [];
+  t.mock.method(log, 'error', (fields: object) => logged.push(fields));
   const landing = new Landing({
     ...SYSTEM,
     reader: { erased: () => Promise.resolve(new Set()) },
@@ -87,7 +91,7 @@ async function start(
     }
     return done;
   };
-  return { landing, warehouse, metrics, store, calls, asked, landAll };
+  return { landing, warehouse, metrics, store, logged, calls, asked, landAll };
 }
 
 const bytesOf = (batch: readonly LandingEvent[]): number => batch.reduce((sum, { body }) => sum + body.length, 0);
@@ -223,10 +227,11 @@ describe('landing', () => {
     );
   });
 
-  it('quarantines an invalid event with the reason, and with the id if it is readable', async (t) => {
-    const { landAll, store } = await start(t);
+  it('quarantines an invalid event with the reason, and the id if it is readable, and logs the first', async (t) => {
+    const { landAll, store, logged } = await start(t);
+    const traceparent = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
     const cases: readonly (readonly [Partial<Delivery>, id: string | null, reason: string])[] = [
-      [{ notes: { id: 'a\0b' } }, 'order-0', 'invalid_entry: the entry names an invalid id'],
+      [{ notes: { id: 'a\0b', traceparent } }, 'order-0', 'invalid_entry: the entry names an invalid id'],
       [{ producer: undefined }, 'order-1', 'invalid_entry: the entry names no producer'],
       [
         { body: Buffer.from('{'), notes: { id: '/shop 2' } },
@@ -240,6 +245,7 @@ describe('landing', () => {
       (await store.quarantine()).map(({ id, reason }) => [id, reason]),
       cases.map(([, id, reason]) => [id, reason]),
     );
+    assert.deepEqual(logged, [{ entries: cases.length, entry: '1-0', reason: cases[0]?.[2], traceparent }]);
   });
 
   it('writes a row for each event and a quarantine row for each other entry', async (t) => {

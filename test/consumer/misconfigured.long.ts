@@ -37,30 +37,10 @@ const MADE_BY_MONTH = `
 
 const WRONG = /the warehouse cannot work as configured/;
 
-function itIsTold(what: string, warehouse: () => Promise<string>, reason: RegExp, checked = reason): void {
-  it(`${what}: log, readiness and --check=connect say so, with the masked URI`, async (t) => {
-    const env = environment(await warehouse());
-    const program = new Program('ingest-consumer', { env });
-    t.after(() => program.kill());
-    const line = await program.line(WRONG);
-    assert.match(line, reason);
-    assert.match(line, /(postgres:\/\/|sqlite:)[^ ]*: /);
-    const url = await program.listening();
-    const ready = await fetch(`${url}/health/ready`);
-    const { status, reason: told } = (await ready.json()) as Record<string, string>;
-    assert.deepEqual([ready.status, status], [503, 'unavailable']);
-    assert.match(told ?? '', WRONG);
-    assert.match(told ?? '', reason);
-    const check = new Program('ingest-consumer', { env, args: ['--check=connect'] });
-    assert.equal(await check.ended, 5, check.output);
-    assert.match(check.output, checked);
-  });
-}
-
-describe('a warehouse that cannot work as configured', { concurrency: 2 }, () => {
-  itIsTold('has no such database', async () => uriWith((uri) => (uri.pathname = '/nowhere')), /SQLSTATE 3D000/);
-  itIsTold(
-    'refuses the password',
+/** A warehouse, the reason in the log and in readiness, and if it is another one, that of --check=connect. */
+const CASES: Readonly<Record<string, readonly [() => Promise<string>, reason: RegExp, checked?: RegExp]>> = {
+  'has no such database': [async () => uriWith((uri) => (uri.pathname = '/nowhere')), /SQLSTATE 3D000/],
+  'refuses the password': [
     async () => {
       await postgres.query(database, `CREATE ROLE guest LOGIN PASSWORD 'right'`);
       const [{ hba_file: file }] = (await postgres.query(database, 'SHOW hba_file')) as [{ hba_file: string }];
@@ -70,29 +50,73 @@ describe('a warehouse that cannot work as configured', { concurrency: 2 }, () =>
       return uriWith((uri) => Object.assign(uri, { username: 'guest', password: 'hunter2' }));
     },
     /guest:\*\*\*@\S+: the server refused the password: .* \(SQLSTATE 28P01\)/,
-  );
-  itIsTold(
-    'is a SQLite file with the schema of a newer program',
-    () => {
-      const path = `${temporaryFolder()}/newer.db`;
-      const file = new DatabaseSync(path);
-      file.exec('PRAGMA user_version = 99');
-      file.close();
-      return Promise.resolve(`sqlite:${path}`);
+  ],
+  'is a SQLite file with the schema of a newer program': [
+    () => Promise.resolve(sqliteWith('PRAGMA user_version = 99')),
+    /the schema has version 99, and this program knows \d+/,
+  ],
+  'gives the role no right': [
+    async () => {
+      await postgres.query(database, `CREATE ROLE powerless LOGIN; REVOKE CREATE ON SCHEMA public FROM PUBLIC`);
+      return uriWith((uri) => (uri.username = 'powerless'));
+    },
+    /SQLSTATE (42501|3F000)/,
+    /lacks CREATE on the schema/,
+  ],
+  'has a schema of a newer program': [
+    async () => {
+      const newer = await postgres.freshDatabase();
+      const table = 'CREATE TABLE events_migrations (version integer PRIMARY KEY, applied_at timestamptz NOT NULL)';
+      await postgres.query(newer, `${table}; INSERT INTO events_migrations VALUES (99, now())`);
+      return newer;
     },
     /the schema has version 99, and this program knows \d+/,
-  );
+  ],
+  'has another encoding than UTF8': [
+    async () => {
+      const encoding = `TEMPLATE template0 ENCODING 'SQL_ASCII' LC_COLLATE 'C' LC_CTYPE 'C'`;
+      await postgres.query(database, `CREATE DATABASE ascii ${encoding}`);
+      return uriWith((uri) => (uri.pathname = '/ascii'));
+    },
+    /encoding SQL_ASCII, and must have UTF8/,
+  ],
+};
+
+function sqliteWith(statements: string): string {
+  const path = `${temporaryFolder()}/other.db`;
+  const file = new DatabaseSync(path);
+  file.exec(statements);
+  file.close();
+  return `sqlite:${path}`;
+}
+
+describe('a warehouse that cannot work as configured', { concurrency: 2 }, () => {
+  for (const [what, [warehouse, reason, checked = reason]] of Object.entries(CASES))
+    it(`${what}: log, readiness and --check=connect say so, with the masked URI`, async (t) => {
+      const env = environment(await warehouse());
+      const program = new Program('ingest-consumer', { env });
+      t.after(() => program.kill());
+      const line = await program.line(WRONG);
+      assert.match(line, reason);
+      assert.match(line, /(postgres:\/\/|sqlite:)[^ ]*: /);
+      const ready = await fetch(`${await program.listening()}/health/ready`);
+      const body = (await ready.json()) as Record<string, string>;
+      assert.deepEqual([ready.status, body['status']], [503, 'unavailable']);
+      for (const words of [WRONG, reason]) assert.match(body['reason'] ?? '', words);
+      const check = new Program('ingest-consumer', { env, args: ['--check=connect'] });
+      assert.equal(await check.ended, 5, check.output);
+      assert.match(check.output, checked);
+    });
 
   it('ends a consumer with exit 2 if its tables have an older form', async (t) => {
-    const env = environment(await postgres.freshDatabase());
-    await postgres.query(env['INGEST_WAREHOUSE_URI'] ?? '', MADE_BY_MONTH);
-    const path = `${temporaryFolder()}/older.db`;
-    const file = new DatabaseSync(path);
-    file.exec('CREATE TABLE events (id TEXT PRIMARY KEY); PRAGMA user_version = 2');
-    file.close();
+    const older = await postgres.freshDatabase();
+    await postgres.query(older, MADE_BY_MONTH);
     for (const [warehouse, why] of [
-      [env['INGEST_WAREHOUSE_URI'] ?? '', /events is partitioned by month/],
-      [`sqlite:${path}`, /events has no column producer/],
+      [older, /events is partitioned by month/],
+      [
+        sqliteWith('CREATE TABLE events (id TEXT PRIMARY KEY); PRAGMA user_version = 2'),
+        /events has no column producer/,
+      ],
     ] as const)
       for (const args of [[], ['--check=connect']]) {
         const program = new Program('ingest-consumer', { env: environment(warehouse), args });
@@ -122,39 +146,4 @@ describe('a warehouse that cannot work as configured', { concurrency: 2 }, () =>
     assert.match(metrics, /^ingest_consumer_replicas \d+$/m);
     assert.match(metrics, /^ingest_queue_available 1$/m);
   });
-
-  const cases: readonly (readonly [string, () => Promise<string>, RegExp, RegExp?])[] = [
-    ['has no such role', async () => uriWith((uri) => (uri.username = 'nobody')), /SQLSTATE 28000/],
-    [
-      'gives the role no right',
-      async () => {
-        await postgres.query(database, `CREATE ROLE powerless LOGIN; REVOKE CREATE ON SCHEMA public FROM PUBLIC`);
-        return uriWith((uri) => (uri.username = 'powerless'));
-      },
-      /SQLSTATE (42501|3F000)/,
-      /lacks CREATE on the schema/,
-    ],
-    [
-      'has a schema of a newer program',
-      async () => {
-        const newer = await postgres.freshDatabase();
-        const table = 'CREATE TABLE events_migrations (version integer PRIMARY KEY, applied_at timestamptz NOT NULL)';
-        await postgres.query(newer, `${table}; INSERT INTO events_migrations VALUES (99, now())`);
-        return newer;
-      },
-      /the schema has version 99, and this program knows \d+/,
-    ],
-    [
-      'has another encoding than UTF8',
-      async () => {
-        await postgres.query(
-          database,
-          `CREATE DATABASE ascii TEMPLATE template0 ENCODING 'SQL_ASCII' LC_COLLATE 'C' LC_CTYPE 'C'`,
-        );
-        return uriWith((uri) => (uri.pathname = '/ascii'));
-      },
-      /encoding SQL_ASCII, and must have UTF8/,
-    ],
-  ];
-  for (const [what, warehouse, reason, checked] of cases) itIsTold(what, warehouse, reason, checked);
 });

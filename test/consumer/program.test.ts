@@ -3,7 +3,6 @@ import { createServer, type AddressInfo } from 'node:net';
 import { once } from 'node:events';
 import { DatabaseSync } from 'node:sqlite';
 import { before, describe, it } from 'node:test';
-import { WITHIN_MS } from '../support/deadline.ts';
 import { Program } from '../support/program.ts';
 import { TestRedis } from '../support/redis.ts';
 import { eventually } from '../support/scope.ts';
@@ -36,16 +35,6 @@ describe('ingest-consumer, before it starts', () => {
     }
     assert.match(output, /INGEST_CONSUMER_BATCH_MX is not a known key; the nearest one is INGEST_CONSUMER_BATCH_MAX/);
     assert.ok(!output.includes('secret'), 'the password is masked');
-  });
-
-  it('exits with 4 without a queue, and does not print the password', async () => {
-    const program = run({ INGEST_QUEUE_URI: 'redis://user:secret@127.0.0.1:1', INGEST_WAREHOUSE_URI: 'sqlite:unused' });
-    assert.equal(await program.ended, 4);
-    assert.match(
-      program.output,
-      /INGEST_QUEUE_URI=redis:\/\/user:\*\*\*@127\.0\.0\.1:1: the queue does not answer \(.*ECONNREFUSED/,
-    );
-    assert.ok(!program.output.includes('secret'));
   });
 });
 
@@ -149,23 +138,6 @@ describe('ingest-consumer', () => {
     await eventually('it is unavailable', () => tells(0));
     await refusing.command('ACL', 'SETUSER', 'default', '+xreadgroup');
     await eventually('it is back', () => tells(1));
-  });
-
-  it('ends immediately after a second signal', { tags: ['long'] }, async (t) => {
-    const program = run({ ...environment(), INGEST_DRAIN_TIMEOUT_MS: '120000' });
-    t.after(() => program.kill());
-    await program.listening();
-    await redis.signal('SIGSTOP');
-    try {
-      program.signal('SIGTERM');
-      await eventually('it is stopping', () => program.output.includes('"stopping"'));
-      const before = performance.now();
-      program.signal('SIGTERM');
-      assert.equal(await program.ended, 143, program.output);
-      assert.ok(performance.now() - before < WITHIN_MS, 'before the drain timeout');
-    } finally {
-      await redis.signal('SIGCONT');
-    }
   });
 
   it('ends within its drain timeout even if the queue does not answer', { tags: ['long'] }, async (t) => {

@@ -10,7 +10,10 @@ import { addsNothing, assertProblem } from '../support/verdicts.ts';
 import { askRaw, requestText } from '../support/wire.ts';
 
 const BODY_BYTES_MAX = 100_000;
-const { redis, pki, producer, gateway, client } = await fileGateway({ INGEST_BODY_BYTES_MAX: String(BODY_BYTES_MAX) });
+const LIMIT = { INGEST_BODY_BYTES_MAX: String(BODY_BYTES_MAX) };
+const { redis, pki, producer, gateway, client } = await fileGateway(LIMIT);
+/** node:http reads every request of this one. */
+const byNode = (await TestGateway.start(redis, pki, { ...LIMIT, INGEST_HTTP_READER: 'node' })).client(producer);
 
 const BODIES: Readonly<Record<string, string>> = {
   'white space, key order, duplicate keys and escapes':
@@ -27,14 +30,19 @@ const storedBodies = async (): Promise<string[]> =>
   (await redis.entries()).map(({ fields }) => fields['body'] ?? assert.fail());
 
 describe('an accepted event is stored and returned as it was sent', () => {
-  for (const [name, body] of Object.entries(BODIES))
-    it(`with ${name}`, async () => {
-      const { id } = JSON.parse(body) as { id: string };
-      assert.deepEqual((await client.post(body)).json, { id, status: 'accepted' });
-      assert.equal((await storedBodies()).at(-1), body);
-      const found = await client.find(id);
-      assert.equal(found.status, 200, found.body);
-      assert.ok(found.body.endsWith(`,"event":${body}}`), found.body);
+  for (const [name, text] of Object.entries(BODIES))
+    it(`with ${name}, by both readers`, async () => {
+      for (const [reader, body] of [
+        [client, text],
+        [byNode, text.replace(/"id"\s*:\s*"/, '$&n')],
+      ] as const) {
+        const { id } = JSON.parse(body) as { id: string };
+        assert.deepEqual((await reader.post(body)).json, { id, status: 'accepted' });
+        assert.equal((await storedBodies()).at(-1), body);
+        const found = await reader.find(id);
+        assert.equal(found.status, 200, found.body);
+        assert.ok(found.body.endsWith(`,"event":${body}}`), found.body);
+      }
     });
 });
 

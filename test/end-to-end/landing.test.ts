@@ -2,11 +2,14 @@ import assert from 'node:assert/strict';
 import { renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
-import { event, PATIENT } from '../support/gateway.ts';
+import { queueAndProducer } from '../support/file-gateway.ts';
+import { event, PATIENT, TestGateway } from '../support/gateway.ts';
 import { webhookEvents } from '../support/webhooks.ts';
 import { metricOf, Pipeline, readiness } from '../support/pipeline.ts';
+import { Program } from '../support/program.ts';
 import { TestRedis } from '../support/redis.ts';
-import { eventually } from '../support/scope.ts';
+import { eventually, temporaryFolder } from '../support/scope.ts';
+import { Scrape } from '../support/scrape.ts';
 import { sqliteStore } from '../support/warehouse-store.ts';
 
 const events = webhookEvents();
@@ -103,4 +106,79 @@ it('an event lands after the warehouse was away, and after the stream or its gro
     await lands(`after-${at}`, 3 + at);
   }
   await pipeline.stop();
+});
+
+describe('the metrics', () => {
+  /** Each request is accepted, a duplicate, refused with a code, aborted, or one of another route that was answered. */
+  function assertBalanced(scrape: Scrape): void {
+    const sum = (...names: readonly string[]): number => names.reduce((all, name) => all + scrape.sum(name), 0);
+    const others =
+      scrape.sum('ingest_http_requests_total', { status: '200' }) +
+      scrape.sum('ingest_http_requests_total', { route: '/health/ready', status: '503' });
+    const counted = sum(
+      'ingest_accepted_total',
+      'ingest_duplicates_total',
+      'ingest_errors_total',
+      'ingest_aborted_total',
+    );
+    assert.equal(sum('ingest_http_requests_total') - others, counted, scrape.text);
+  }
+
+  it('count each event once in every scrape of a mixed load: as landed, in quarantine, or waiting', async () => {
+    const { redis, pki, producer } = await queueAndProducer();
+    const [store, schemas] = [sqliteStore(), temporaryFolder()];
+    writeFileSync(join(schemas, 'strict.json'), '{"required":["n"]}');
+    const place = { INGEST_QUEUE_URI: redis.uri, INGEST_WAREHOUSE_URI: store.uri, INGEST_SCHEMAS_DIR: schemas };
+    const consumers = [1, 2].map(
+      () => new Program('ingest-consumer', { env: { ...place, INGEST_CONSUMER_ADDR: '127.0.0.1:0' } }),
+    );
+    const urls = await Promise.all(consumers.map((consumer) => consumer.listening()));
+    const gateway = await TestGateway.start(redis, pki, { INGEST_IN_FLIGHT_MAX: '20' });
+    const [one, other, scraper] = [
+      gateway.client(producer),
+      gateway.client(await pki.producer('two')),
+      gateway.client(),
+    ];
+    const done = async (): Promise<{ landed: number; quarantined: number; lag: number }> => {
+      const scrapes = await Promise.all(
+        urls.map(async (url) => new Scrape(await (await fetch(`${url}/metrics`)).text())),
+      );
+      const sum = (name: string): number => scrapes.reduce((all, scrape) => all + scrape.sum(`ingest_${name}`), 0);
+      return { landed: sum('landed_total'), quarantined: sum('quarantined_total'), lag: sum('queue_lag_events') };
+    };
+    let [accepted, loading] = [0, true];
+    const load = (async () => {
+      for (let round = 0; round < 6; round += 1) {
+        const posts = Array.from({ length: 40 }, (_, at) => {
+          const id = `mixed-${at % 5 === 0 ? 'again' : round}-${at}`;
+          const body = at % 7 === 0 ? '{' : event(id, at % 3 === 0 ? { type: 'strict' } : {});
+          return ((at + round) % 4 === 0 ? other : one).post(body);
+        });
+        for (const { status, json } of await Promise.all(posts))
+          if (status === 202 && json?.['duplicate'] !== true) accepted += 1;
+      }
+    })().finally(() => (loading = false));
+    for (let scrapes = 0; loading || scrapes < 5; scrapes += 1) {
+      const { landed, quarantined } = await done();
+      const scrape = await Scrape.of(scraper);
+      assertBalanced(scrape);
+      assert.ok(landed + quarantined <= scrape.sum('ingest_accepted_total') + scrape.sum('ingest_events_in_flight'));
+    }
+    await load;
+    await eventually('all have landed', async () => {
+      const { landed, quarantined, lag } = await done();
+      return lag === 0 && landed + quarantined === accepted;
+    });
+    const { landed, quarantined } = await done();
+    const scrape = await Scrape.of(scraper);
+    assertBalanced(scrape);
+    assert.deepEqual([await store.count(), (await store.quarantine()).length], [landed, quarantined]);
+    assert.equal(scrape.sum('ingest_accepted_total'), accepted);
+    for (const [name, least] of [
+      ['ingest_duplicates_total', 1],
+      ['ingest_errors_total', 40],
+    ] as const)
+      assert.ok(scrape.sum(name) >= least, name);
+    assert.ok(quarantined > 10 && landed > 20, `${landed} ${quarantined}`);
+  });
 });

@@ -3,7 +3,6 @@ import { describe, it, type TestContext } from 'node:test';
 import { type ConnectionListener, type ConnectionOptions, RedisConnection } from '../../lib/redis/server/connection.ts';
 import { queueIsAway, QueueRefusal, type RedisError } from '../../lib/redis/wire/errors.ts';
 import type { Server } from '../../lib/redis/wire/values.ts';
-import { openLink } from '../support/link.ts';
 import { QUIET_LOG } from '../support/partition.ts';
 import { TestRedis } from '../support/redis.ts';
 import { SYSTEM } from '../support/system.ts';
@@ -27,23 +26,6 @@ describe('a connection', () => {
     return connection;
   }
 
-  it("logs the server's address, and after a fail-over the previous one too", async (t) => {
-    const servers = await Promise.all([TestRedis.start(), TestRedis.start()]);
-    const [one, other] = servers.map(({ port }) => `127.0.0.1:${port}`);
-    let at = 0;
-    const { log, lines } = logged(t, 'info');
-    const connection = opened(t, { find: () => Promise.resolve(servers[at]?.uri ?? '') }, log);
-    await eventually('it is ready', () => connection.ready);
-    at = 1;
-    connection.restart('another server is the master now');
-    await eventually('it is ready again', () => connection.ready);
-    const msg = 'connected to the queue';
-    assert.deepEqual(lines, [
-      { server: one, msg },
-      { server: other, before: one, msg },
-    ]);
-  });
-
   it("logs a refused password with the server's address, without the password", async (t) => {
     const server = `127.0.0.1:${(await TestRedis.start()).port}`;
     const { log, lines } = logged(t, 'warn');
@@ -53,19 +35,6 @@ describe('a connection', () => {
     assert.deepEqual(lines, [{ server, reason: connection.lastError, msg }]);
     assert.match(queueIsAway(connection.lastError), /^the queue refused the password \(WRONGPASS /);
     assert.equal(queueIsAway('ECONNREFUSED'), 'the queue does not answer (ECONNREFUSED)');
-  });
-
-  it('replaces a connection whose server accepts it but sends nothing', async (t) => {
-    const link = await openLink({ port: (await TestRedis.start()).port, host: '127.0.0.1' });
-    t.after(() => link.close());
-    const connection = opened(t, `redis://127.0.0.1:${link.port}`);
-    await eventually('it is ready', () => connection.ready);
-    const before = link.taken;
-    link.silence();
-    await eventually('it has reconnected', () => link.taken > before);
-    // The current connection stays silent forever, but a new connection would get replies.
-    link.mend();
-    await eventually('it is ready again', () => connection.ready, 15_000);
   });
 
   it('does not use a connection before its inspection has passed, and reports why it failed', async (t) => {

@@ -1,7 +1,6 @@
-// Faults of a real server, its connection and its settings. No event is sent twice, none waits longer than its time
-// limit, and none is queued while there is no connection.
+// Faults of a real server and its settings. The simulation has those of the network.
 import assert from 'node:assert/strict';
-import { describe, it, type TestContext } from 'node:test';
+import { describe, it } from 'node:test';
 import { QueueFailed } from '../../lib/ingest/queue-admin.ts';
 import { queueAddress } from '../../lib/process/queue-uri.ts';
 import type { StreamQueue } from '../../lib/redis/accept/stream-queue.ts';
@@ -10,94 +9,17 @@ import { ClusterMap, type ClusterAddress } from '../../lib/redis/server/cluster-
 import { RedisConnection } from '../../lib/redis/server/connection.ts';
 import { GROUP, STREAM } from '../../lib/redis/stream/layout.ts';
 import { Recorded, submitAll } from '../contract/queue.ts';
-import { openLink, type Link } from '../support/link.ts';
 import { openAdmin, openQueue, openReader, partitionAt, QUIET_LOG as log } from '../support/partition.ts';
 import { freePort, TestRedis } from '../support/redis.ts';
 import { eventually } from '../support/scope.ts';
 import { SYSTEM } from '../support/system.ts';
 
-const TIMEOUT_MS = 300;
-/** The lateness of timers on a busy machine. */
-const SLACK_MS = 1_500;
-
-interface Drilled {
-  readonly redis: TestRedis;
-  readonly link: Link;
-  readonly queue: StreamQueue;
-}
-
-async function drilled(t: TestContext, args: readonly string[] = []): Promise<Drilled> {
-  const redis = await TestRedis.start(args);
-  const link = await openLink({ port: redis.port, host: '127.0.0.1' });
-  t.after(() => link.close());
-  const after = t.after.bind(t);
-  const queue = await openQueue(`redis://127.0.0.1:${link.port}`, { enqueueTimeoutMs: TIMEOUT_MS, after });
-  return { redis, link, queue };
-}
-
-const turns = async (count: number): Promise<void> => {
-  for (let turn = 0; turn < count; turn += 1) await new Promise((resolve) => setImmediate(resolve));
-};
 const reasonOf = (queue: StreamQueue): string => {
   const state = queue.state();
   return state.available ? '' : state.reason;
 };
 
 describe('a fault of the queue', { concurrency: true }, () => {
-  it('runs a script once whose connection breaks meanwhile: the event is unavailable, and then a duplicate', async (t) => {
-    const { redis, link, queue } = await drilled(t);
-    await redis.signal('SIGSTOP');
-    const event = new Recorded('cut');
-    queue.submit(event);
-    await turns(2);
-    await eventually('the command is at the server', () => turns(1).then(() => link.sent > 0));
-    link.cut();
-    assert.equal(await event.outcome, 'unavailable');
-    const offline = new Recorded('offline');
-    queue.submit(offline);
-    await turns(1);
-    assert.equal(offline.settled, 1, 'refused immediately');
-    await redis.signal('SIGCONT');
-    await eventually('the script has run', async () => (await redis.length()) === 1);
-    link.mend();
-    await eventually('the queue is back', () => queue.state().available);
-    assert.deepEqual(await submitAll(queue, [new Recorded('cut'), new Recorded('offline')]), ['duplicate', 'accepted']);
-    assert.equal(await redis.length(), 2);
-  });
-
-  it('refuses events within the time limit while the server is frozen, queues none, and replaces the client', async (t) => {
-    const { redis, link, queue } = await drilled(t);
-    const connections = link.taken;
-    await redis.signal('SIGSTOP');
-    const startMs = performance.now();
-    const first = Array.from({ length: 100 }, (_, at) => new Recorded(`first-${at}`));
-    assert.deepEqual(new Set(await submitAll(queue, first)), new Set(['unavailable']));
-    assert.ok(performance.now() - startMs < TIMEOUT_MS + SLACK_MS);
-    const sent = link.sent;
-    const later = Array.from({ length: 20_000 }, (_, at) => new Recorded(`later-${at}`));
-    assert.deepEqual(new Set(await submitAll(queue, later)), new Set(['unavailable']));
-    assert.ok(link.sent - sent < 5_000, 'nothing but probes is sent');
-    const next = new Recorded('next');
-    queue.submit(next);
-    await turns(1);
-    assert.equal(next.settled, 1, 'refused immediately');
-    assert.deepEqual(await queue.find('first-1', 'p'), { kind: 'unavailable' });
-    assert.equal(queue.state().available, false);
-    await eventually('the client is replaced', () => link.taken > connections);
-    const afterMs = performance.now() - startMs;
-    assert.ok(afterMs > 3_000 && afterMs < 3_500 + SLACK_MS, String(afterMs));
-    await redis.signal('SIGCONT');
-    await eventually('the queue is back', () => queue.state().available, 10_000);
-    // Whatever the outcome of the first attempt was, a retry is safe, and each id is on the stream once.
-    const retries = await submitAll(
-      queue,
-      first.map((one) => one.again()),
-    );
-    assert.ok(retries.every((outcome) => outcome === 'accepted' || outcome === 'duplicate'));
-    assert.equal(await redis.length(), first.length);
-    for (const { settled } of first) assert.equal(settled, 1);
-  });
-
   it('reports a changed password, and recovers with the right one', async (t) => {
     const redis = await TestRedis.start([], { password: 'old' });
     const after = t.after.bind(t);

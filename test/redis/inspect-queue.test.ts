@@ -2,13 +2,12 @@ import assert from 'node:assert/strict';
 import { beforeEach, describe, it } from 'node:test';
 import { EXIT, StartFailure } from '../../lib/process/program.ts';
 import type { Server } from '../../lib/redis/wire/values.ts';
-import { inspectGatewayQueue, type StreamsOptions } from '../../lib/redis/accept/open-queue.ts';
 import { inspectQueue } from '../../lib/redis/stream/inspect-queue.ts';
 import { queueIdentity } from '../../lib/redis/stream/queue-metadata.ts';
 import { queuePartitions } from '../../lib/redis/stream/queue-partitions.ts';
 import { assertRights } from '../../lib/redis/stream/rights.ts';
 import { rule } from '../support/redis-rights.ts';
-import { connectedTo as connected, QUIET_LOG } from '../support/partition.ts';
+import { connectedTo as connected } from '../support/partition.ts';
 import { freePort, TestRedis } from '../support/redis.ts';
 import { eventually } from '../support/scope.ts';
 import { SYSTEM } from '../support/system.ts';
@@ -186,20 +185,5 @@ describe('the identity of a queue that is only inspected', () => {
     await assert.rejects(queueIdentity(server, 'half', SYSTEM), { name: 'QueueRefusal' });
     const node: Server = { send: async () => ['mode', 'cluster'] };
     await assert.rejects(queueIdentity(node, 'ingest', SYSTEM), /this is a Redis Cluster: use redis\+cluster:\/\//);
-  });
-});
-
-describe("a gateway's queue", () => {
-  const options = (uri: string, more: Partial<StreamsOptions> = {}): StreamsOptions => ({
-    ...{ ...SYSTEM, uri, partitions: 3, durability: { level: 'warn' as const, replicas: 0 }, log: QUIET_LOG },
-    limits: { enqueueTimeoutMs: 5_000, bodyBytesMax: 700 },
-    ...more,
-  });
-  it('is checked without a trace, and accepts events', async () => {
-    assert.match(
-      await inspectGatewayQueue(options(redis.uri), 5_000),
-      /^queue redis:\/\/127\.0\.0\.1:\d+: Redis [78]\S+, 0 events in the stream, takes events$/,
-    );
-    assert.deepEqual(await redis.command('KEYS', '*'), []);
   });
 });

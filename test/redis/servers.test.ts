@@ -248,7 +248,7 @@ describe('the durability of a server', () => {
     assert.equal(isNotMaster(loading), true);
   });
 
-  it('reports a number of replicas that differs from the setting', async () => {
+  it('reports a number of replicas that differs from the setting, or from that of another gateway', async (t) => {
     const [master, replica] = await Promise.all([
       TestRedis.start(['--repl-diskless-sync-delay', '0']),
       TestRedis.start(),
@@ -267,12 +267,15 @@ describe('the durability of a server', () => {
     await assert.rejects(askedOf(replica, assertMaster), /^RedisError: READONLY the server is a (?:replica|slave)/);
     await askedOf(master, assertMaster);
 
+    const log = QUIET_LOG.child({}, { level: 'silent' });
+    const warnings: string[] = [];
+    t.mock.method(log, 'warn', (_: object, text: string) => warnings.push(text));
     const outcomeOf = async (replicas: number, id: string, enqueueTimeoutMs = 10_000): Promise<string> => {
       const connect = (): RedisConnection =>
         new RedisConnection({ ...SYSTEM, uri: master.uri, name: 'test', log: QUIET_LOG });
       const [connection, ...connections] = [connect(), connect(), connect()] as const;
       const durability = { level: 'warn', replicas, connections } as const;
-      const about = { clock: SYSTEM.clock, part: partitionAt(master.uri), log: QUIET_LOG };
+      const about = { clock: SYSTEM.clock, part: partitionAt(master.uri), log };
       const queue = new StreamQueue({ ...about, connection, enqueueTimeoutMs, durability });
       atEnd(() => queue.close());
       connection.open();
@@ -280,7 +283,10 @@ describe('the durability of a server', () => {
       return (await submitAll(queue, [new Recorded(id)])).join();
     };
     assert.equal(await outcomeOf(1, 'one'), 'accepted');
+    const differing = (): string[] => warnings.splice(0).filter((text) => text.includes('another gateway'));
+    assert.deepEqual(differing(), []);
     assert.equal(await outcomeOf(2, 'two', 1_000), 'unavailable', 'one replica counts once');
+    assert.match(differing().join(), /^another gateway uses or used INGEST_QUEUE_REPLICAS=1: each answers by its own/);
     assert.equal(await outcomeOf(2, 'one', 1_000), 'unavailable', 'nor is a known event promised for two');
     assert.equal(await outcomeOf(1, 'two'), 'duplicate');
     await replica.signal('SIGSTOP');

@@ -235,16 +235,9 @@ describe('the id index', () => {
     const events = ['two', 'two', 'new'].map((id) => new Recorded(id));
     assert.deepEqual(await submitAll(queue, events), ['accepted', 'duplicate', 'accepted']);
     assert.equal(await outcomeOf(queue, ['one']), 'accepted', 'the whole index went with the stream');
-  });
-
-  it('accepts an id after its stream was deleted and recreated for the group', async () => {
-    const stream = 'made-again';
-    const before = await openQueue(redis.uri, { stream });
-    assert.equal(await outcomeOf(before, ['one']), 'accepted');
-    await before.close();
     await redis.command('DEL', stream);
-    const queue = await openQueue(redis.uri, { stream });
-    assert.equal(await redis.command('EXISTS', stream), 1);
+    await openQueue(redis.uri, { stream });
+    assert.equal(await redis.command('EXISTS', stream), 1, 'recreated for the group');
     assert.equal(await outcomeOf(queue, ['one']), 'accepted');
   });
 
@@ -301,7 +294,7 @@ describe('a server that does not answer', () => {
     assert.equal(await patient.outcome, 'accepted');
   });
 
-  it('is unavailable for one reason, although calls, probes and connections wait for different times', async () => {
+  it('is unavailable for one reason, keeps no event, and is connected again every three seconds', async () => {
     const own = await TestRedis.start();
     const clock = new VirtualClock();
     const queue = await openQueue(own.uri, { clock, enqueueTimeoutMs: 150 });
@@ -314,8 +307,26 @@ describe('a server that does not answer', () => {
       const state = queue.state();
       if (!state.available) reasons.add(state.reason);
     }
+    const offline = new Recorded('offline');
+    queue.submit(offline);
+    await new Promise((resolve) => setImmediate(resolve));
+    assert.deepEqual([offline.settled, await queue.find('silent-1', 'p')], [1, { kind: 'unavailable' }]);
     await own.signal('SIGCONT');
     assert.deepEqual([...reasons], ['no answer within 150 ms']);
+    await eventually('the queue is back', async () => {
+      await clock.advance(1_000);
+      return queue.state().available;
+    });
+    const bodies = (await own.entries()).map(({ fields }) => fields['body']);
+    assert.deepEqual(
+      bodies.filter((body) => body !== new Recorded('silent-0').text),
+      [],
+    );
+    const connections = /total_connections_received:(\d+)/.exec(String(await own.command('INFO', 'stats')))?.[1];
+    assert.ok(Number(connections) >= 4, String(connections));
+    assert.deepEqual(await submitAll(queue, [new Recorded('silent-0')]), [
+      bodies.length > 0 ? 'duplicate' : 'accepted',
+    ]);
   });
 });
 

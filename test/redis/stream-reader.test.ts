@@ -62,30 +62,6 @@ describe('the reader of a Redis Stream', () => {
     await reader.acknowledge([{ source: '', entry: '2-1' }, ...claimed]);
   });
 
-  it('does not acknowledge an entry of a previous server, even if another entry has its name', async (t) => {
-    const { own, reader } = await joinedReader(t, ['--appendonly', 'no']);
-    const put = (body: string): Promise<unknown> => own.command('XADD', STREAM, '5-1', 'producer', 'p', 'body', body);
-    const pending = async (): Promise<unknown> => ((await own.command('XPENDING', STREAM, GROUP)) as unknown[])[0];
-    await put('lost');
-    const lost = await reader.read(1, 60_000, 5_000);
-    assert.equal(String(lost[0]?.body), 'lost');
-
-    // The restarted server has lost its data, so another entry can get the same name.
-    await own.signal('SIGKILL');
-    await own.start();
-    await eventually('the reader has made the group again', async () => {
-      const read = await reader.read(1, 60_000, 1).catch(() => undefined);
-      return read !== undefined && reader.state().available === true;
-    });
-    await put('accepted');
-    const accepted = await reader.read(1, 60_000, 5_000);
-    assert.equal(String(accepted[0]?.body), 'accepted');
-    assert.equal(await reader.acknowledge(lost), 0);
-    assert.equal(await pending(), 1);
-    assert.equal(await reader.acknowledge(accepted), 1);
-    assert.equal(await pending(), 0);
-  });
-
   it('does not acknowledge an entry on a server that has already replaced the one it was read from', async (t) => {
     const [old, next] = [await TestRedis.start(['--appendonly', 'no']), await TestRedis.start(['--appendonly', 'no'])];
     // The reading connection finds the old server, and the other connection finds the new one.
@@ -228,21 +204,6 @@ describe('the reader of a Redis Stream', () => {
     }
     await server.command('XADD', STREAM, '2-1', 'producer', 'shop', 'body', '{}');
     await eventually('it reads again', async () => (await reader.read(10, 3_600_000, 50).catch(() => [])).length > 0);
-  });
-
-  it('leaves the group when it closes, and leaves its pending entries for others', async (t) => {
-    await server.command('FLUSHALL');
-    const [idle, busy] = [await openReader(t, server.uri), await openReader(t, server.uri)];
-    await server.command('XADD', STREAM, '3-1', 'producer', 'shop', 'body', '{}');
-    await idle.read(1, 3_600_000, 0).then((taken) => idle.acknowledge(taken));
-    await server.command('XADD', STREAM, '3-2', 'producer', 'shop', 'body', '{}');
-    await busy.read(1, 3_600_000, 0);
-    await Promise.all([idle.close(), busy.close()]);
-    const members = (await server.command('XINFO', 'CONSUMERS', STREAM, GROUP)) as unknown[][];
-    assert.deepEqual(
-      members.map((fields) => fields[1]),
-      [busy.name],
-    );
   });
 
   it("claims the entries of a member that died while the server's clock was ahead", async (t) => {

@@ -111,19 +111,6 @@ describe('trimming', () => {
     assert.equal(await redis.command('EXISTS', `{${stream}}:ids:${boundMs - 100}`), 0);
   });
 
-  it('removes more entries than one call may, and none within retention', async () => {
-    const stream = 'many';
-    const fill = `for n = 1, 5500 do redis.call('XADD', KEYS[1], ARGV[1] .. '-' .. n, 'body', 'x') end`;
-    await redis.command('EVAL', fill, '1', stream, hoursAgo(25));
-    await landed(stream);
-    const young = await redis.command('XADD', stream, hoursAgo(1), 'body', 'x');
-    await (await trimmerOf(stream)).trim(0);
-    assert.deepEqual(
-      (await redis.entries(stream)).map(({ entry }) => entry),
-      [young],
-    );
-  });
-
   it("uses the earlier of two clocks: its own or the server's", async (t) => {
     for (const [stream, ageHours, aheadHours] of [
       ['own-clock-ahead', 20, 30],
@@ -138,11 +125,12 @@ describe('trimming', () => {
     }
   });
 
-  it('goes on after another process was stopped in the middle', async () => {
+  it('removes more entries than one call may, and goes on after another process was stopped', async () => {
     const stream = 'halved';
     const fill = `for n = 1, 5500 do redis.call('XADD', KEYS[1], ARGV[1] .. '-' .. n, 'body', 'x') end`;
     await redis.command('EVAL', fill, '1', stream, hoursAgo(25));
     await landed(stream);
+    const young = await redis.command('XADD', stream, hoursAgo(1), 'body', 'x');
     const connection = await connectedTo(redis.uri);
     let calls = 0;
     const send: Server['send'] = async (command) => {
@@ -154,9 +142,12 @@ describe('trimming', () => {
     };
     const part = { stream, program: 'consumer', retentionMs: RETENTION_MS, clock: SYSTEM.clock } as const;
     await new StreamTrimmer({ ...part, server: { send }, log: QUIET_LOG }).trim(0);
-    assert.ok((await redis.length(stream)) > 0);
+    assert.ok((await redis.length(stream)) > 1);
     await (await trimmerOf(stream)).trim(60_000);
-    assert.equal(await redis.length(stream), 0);
+    assert.deepEqual(
+      (await redis.entries(stream)).map(({ entry }) => entry),
+      [young],
+    );
   });
 
   it('removes nothing without the group, however old', async () => {
