@@ -69,7 +69,8 @@ async function materialOf(files: TlsFiles, nowMs: number, read = readOperatorFil
     const { namedCurve = 'prime256v1' } = usable(files, 'cert', () => one.publicKey.asymmetricKeyDetails) ?? {};
     if (!CURVES.includes(namedCurve))
       throw refused(
-        `${settingOf(files, 'cert')}: ${nameOf(one)} has a key on the curve ${namedCurve}: expected ${CURVES.join(', ')}`,
+        `${settingOf(files, 'cert')}: ${nameOf(one)} has a key on the curve ${namedCurve}: ` +
+          `expected ${CURVES.join(', ')}`,
       );
   }
   const privateKey = usable(files, 'key', () => createPrivateKey(key));
