@@ -7,7 +7,7 @@ import type { ClockAndRandom } from '../process/clock.ts';
 import { maskedUri } from '../process/uri.ts';
 import { messageOf } from '../process/message-of.ts';
 import { refuses } from './landing.ts';
-import { CODE, misconfigured, openSessions, transacted, unixMs } from './sessions.ts';
+import { CODE, isIn, misconfigured, openSessions, transacted, unixMs } from './sessions.ts';
 
 // PostgreSQL's estimate; -1 before the first ANALYZE.
 const ESTIMATE = `SELECT reltuples AS rows FROM pg_class WHERE oid = to_regclass('events')`;
@@ -35,8 +35,7 @@ export function createPostgresAdmin(uri: string, system: ClockAndRandom): Wareho
       afterAllTimes: 'infinity',
       nowMs: () => system.clock.epochMs(),
       refuses,
-      // An array, so that the primary key's index is used even without statistics.
-      isIn: (column, parameter) => `${column} = ANY (ARRAY (SELECT json_array_elements_text(${parameter}::json)))`,
+      isIn,
       digest: (column) => `encode(sha256(convert_to(${column}, 'UTF8')), 'hex')`,
     }),
     clock: async () => Number((await ask(`SELECT ${unixMs('clock_timestamp()')} AS ms`)).rows[0]?.['ms']),

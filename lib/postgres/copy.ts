@@ -9,7 +9,6 @@
 import type pg from 'pg';
 import type { LandingEvent } from '../ingest/warehouse.ts';
 import type { TimeLimits } from '../process/time-limits.ts';
-import { timestamp } from './binary-array.ts';
 import { READ_TIMEOUT } from './sessions.ts';
 
 const COPY = 'COPY events (id, type, producer, accepted_at, landed_at, body, traceparent) FROM STDIN (FORMAT binary)';
@@ -22,6 +21,9 @@ QUERY.writeInt32BE(QUERY.length - 1, 1);
 /** Bytes around the rows: the statement, the header of CopyData, the signature, the trailer and CopyDone. */
 const FRAME_BYTES = QUERY.length + 1 + 4 + SIGNATURE.length + 2 + 1 + 4;
 const NULL = -1;
+/** PostgreSQL stores microseconds since 2000-01-01 UTC. */
+const EPOCH_MS = Date.UTC(2000, 0, 1);
+const timestamp = (valueMs: number): bigint => BigInt(valueMs - EPOCH_MS) * 1000n;
 const TIMESTAMP_BYTES = 8;
 /** Bytes of a row without its text values: the number of columns, the length of each, and two times. */
 const ROW_BYTES = 2 + 4 * COLUMNS + 2 * TIMESTAMP_BYTES;

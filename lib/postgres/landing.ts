@@ -1,6 +1,6 @@
 // Lands batches of events.
 //
-// Invariant: a batch is one COPY or, if COPY is refused, one INSERT ... ON CONFLICT DO NOTHING over arrays. Each is
+// Invariant: a batch is one COPY or, if COPY is refused, one INSERT ... ON CONFLICT DO NOTHING of a JSON array. Each is
 // one transaction, and the primary key alone decides which event with an id becomes the row: COPY fails as a whole if
 // an id has a row. Rows are sorted by id, so that two replicas with the same ids lock them in the same order and do
 // not deadlock.
@@ -19,7 +19,6 @@ import {
 import type { ClockAndRandom } from '../process/clock.ts';
 import { isSameProducer } from '../process/producer-name.ts';
 import { TimeLimits } from '../process/time-limits.ts';
-import { textArray, timeArray } from './binary-array.ts';
 import { copyEvents } from './copy.ts';
 import { SILENT, sqlstateClass, timedOut, transacted } from './sessions.ts';
 
@@ -28,34 +27,15 @@ const COPY_PAUSE_MS = 1_000;
 
 const LAND = `
   INSERT INTO events (id, type, producer, accepted_at, landed_at, body, traceparent)
-  SELECT id, type, producer, accepted_at, $7::timestamptz, body, traceparent
-  FROM unnest($1::text[], $2::text[], $3::text[], $4::timestamptz[], $5::text[], $6::text[])
-    AS batch (id, type, producer, accepted_at, body, traceparent)
+  SELECT id, type, producer, to_timestamp("acceptedAtMs" / 1000), $2::timestamptz, body, traceparent
+  FROM json_to_recordset($1::json)
+    AS batch (id text, type text, producer text, "acceptedAtMs" float8, body text, traceparent text)
   ON CONFLICT (id) DO NOTHING RETURNING id`;
 
-async function insertEvents(
-  pool: pg.Pool,
-  events: readonly LandingEvent[],
-  landedAtMs: number,
-): Promise<ReadonlySet<string>> {
-  const values = [
-    textArray(events.map((event) => event.id)),
-    textArray(events.map((event) => event.type)),
-    textArray(events.map((event) => event.producer)),
-    timeArray(events.map((event) => event.acceptedAtMs)),
-    textArray(events.map((event) => event.body)),
-    textArray(events.map((event) => event.traceparent)),
-    new Date(landedAtMs).toISOString(),
-  ];
-  const { rows } = await pool.query<{ id: string }>(LAND, values);
-  return new Set(rows.map(({ id }) => id));
-}
-
 const COMPARED = `
-  SELECT batch.at::int, events.producer,
+  SELECT batch.at, events.producer,
     events.body = batch.body OR events.body = ${erasedBodySql('batch.quoted', 'events.type')} AS same
-  FROM unnest($1::text[], $2::text[], $3::text[]) WITH ORDINALITY
-    AS batch (id, quoted, body, at) JOIN events USING (id)`;
+  FROM json_to_recordset($1::json) AS batch (at int, id text, quoted text, body text) JOIN events USING (id)`;
 
 export class BatchLanding {
   readonly #pool: pg.Pool;
@@ -98,7 +78,8 @@ export class BatchLanding {
   }
 
   async haveLanded(events: readonly LandedBefore[]): Promise<readonly boolean[]> {
-    const storable = events.filter(({ producer }) => producer.isWellFormed() && !producer.includes('\0'));
+    // JSON of PostgreSQL holds no NUL and no lone surrogate.
+    const storable = events.filter(({ id, producer }) => /^[^\0\ud800-\udfff]*$/u.test(id + producer));
     const rows = await this.#compared(storable);
     const landed = new Set(storable.filter((_, at) => rows.get(at)?.own === true && rows.get(at)?.same === true));
     return events.map((event) => landed.has(event));
@@ -122,7 +103,9 @@ export class BatchLanding {
       }
       this.#copyAtMs = clock.ms() + COPY_PAUSE_MS;
     }
-    return insertEvents(this.#pool, events, landedAtMs);
+    const batch = JSON.stringify(events.map((event) => ({ ...event, body: event.body.toString() })));
+    const { rows } = await this.#pool.query<{ id: string }>(LAND, [batch, new Date(landedAtMs).toISOString()]);
+    return new Set(rows.map(({ id }) => id));
   }
 
   /**
@@ -130,18 +113,14 @@ export class BatchLanding {
    * statement, because the INSERT's snapshot lacks a row that another transaction committed while the INSERT waited.
    */
   async #compared(events: readonly LandedBefore[]): Promise<ReadonlyMap<number, ComparedRow>> {
-    const values = [
-      textArray(events.map(({ id }) => id)),
-      textArray(events.map(({ id }) => JSON.stringify(id))),
-      textArray(events.map(({ body }) => body)),
-    ];
+    const batch = events.map(({ id, body }, at) => ({ at, id, quoted: JSON.stringify(id), body: body.toString() }));
     const { rows } = await transacted(this.#system, () =>
-      this.#pool.query<{ at: number; producer: string; same: boolean }>(COMPARED, values),
+      this.#pool.query<{ at: number; producer: string; same: boolean }>(COMPARED, [JSON.stringify(batch)]),
     );
     return new Map(
       rows.map(({ at, producer, same }) => {
-        const event = events[at - 1];
-        return [at - 1, { own: event !== undefined && isSameProducer(producer, event.producer), same }];
+        const event = events[at];
+        return [at, { own: event !== undefined && isSameProducer(producer, event.producer), same }];
       }),
     );
   }

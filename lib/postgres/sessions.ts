@@ -47,6 +47,10 @@ const SET_UP = `
 /** The code of a quarantine reason. An index uses the same expression. */
 export const CODE = `split_part(reason, ':', 1)`;
 
+/** An array, so that the primary key's index is used even without statistics. */
+export const isIn = (column: string, parameter: string): string =>
+  `${column} = ANY (ARRAY (SELECT json_array_elements_text(${parameter}::json)))`;
+
 export const unixMs = (column: string): string => `round(extract(epoch FROM ${column}) * 1000)::float8`;
 
 /** The message of pg's error. */

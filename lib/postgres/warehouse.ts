@@ -5,13 +5,13 @@ import { storableText, type QuarantinedEntry, type Warehouse } from '../ingest/w
 import { findSql, lookupOf, type SqlRow } from '../ingest/warehouse-tables.ts';
 import type { ClockAndRandom } from '../process/clock.ts';
 import { isSameProducer } from '../process/producer-name.ts';
-import { byteaArray, textArray, timeArray } from './binary-array.ts';
 import { BatchLanding, landingFailure } from './landing.ts';
 import { migrate } from './migrations.ts';
 import {
   assertOwnSessions,
   assertUtf8,
   inSession,
+  isIn,
   misconfigured,
   openSessions,
   transacted,
@@ -33,11 +33,12 @@ export interface PostgresWarehouseOptions extends ClockAndRandom {
 
 // The condition makes the server delete before it inserts.
 const QUARANTINE = `
-  WITH replaced AS (DELETE FROM events_quarantine WHERE entry = ANY ($9::text[]) RETURNING entry)
+  WITH replaced AS (DELETE FROM events_quarantine WHERE ${isIn('entry', '$3')} RETURNING entry)
   INSERT INTO events_quarantine (entry, id, producer, reason, accepted_at, quarantined_at, body, traceparent)
-  SELECT entry, id, producer, reason, accepted_at, $8::timestamptz, body, traceparent
-  FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::timestamptz[], $6::bytea[], $7::text[])
-    AS batch (entry, id, producer, reason, accepted_at, body, traceparent)
+  SELECT entry, id, producer, reason, to_timestamp("acceptedAtMs" / 1000), $2::timestamptz, decode(body, 'base64'),
+    traceparent
+  FROM json_to_recordset($1::json) AS batch
+    (entry text, id text, producer text, reason text, "acceptedAtMs" float8, body text, traceparent text)
   WHERE (SELECT count(*) FROM replaced) >= 0
   ON CONFLICT (entry) DO NOTHING`;
 
@@ -46,7 +47,7 @@ const KEYED = `EXPLAIN INSERT INTO events (id) VALUES ('') ON CONFLICT (id) DO N
 
 const FIND = findSql(unixMs);
 
-const RELEASE = 'DELETE FROM events_quarantine WHERE entry = ANY ($1::text[])';
+const RELEASE = `DELETE FROM events_quarantine WHERE ${isIn('entry', '$1')}`;
 
 export function createPostgresWarehouse(options: PostgresWarehouseOptions): Warehouse {
   const limits = { connectTimeoutMs: CONNECT_TIMEOUT_MS, callTimeoutMs: CALL_TIMEOUT_MS, ...options };
@@ -96,12 +97,19 @@ async function quarantine(pool: pg.Pool, system: ClockAndRandom, entries: readon
   if (entries.length === 0) return;
   const sorted = entries.toSorted((one, other) => (one.entry < other.entry ? -1 : 1));
   const now = new Date(system.clock.epochMs()).toISOString();
-  const erased = textArray(sorted.filter(({ body }) => isErased(body)).map(({ entry }) => entry));
-  await transacted(system, () => pool.query(QUARANTINE, [...quarantineArrays(sorted), now, erased]));
+  const erased = sorted.filter(({ body }) => isErased(body)).map(({ entry }) => entry);
+  const batch = sorted.map((entry) => ({
+    ...entry,
+    id: entry.id?.toWellFormed(),
+    producer: storableText(entry.producer).toWellFormed(),
+    reason: entry.reason.toWellFormed(),
+    body: entry.body.toString('base64'),
+  }));
+  await transacted(system, () => pool.query(QUARANTINE, [JSON.stringify(batch), now, JSON.stringify(erased)]));
 }
 
 async function release(pool: pg.Pool, system: ClockAndRandom, rows: readonly string[]): Promise<void> {
-  if (rows.length > 0) await transacted(system, () => pool.query(RELEASE, [textArray(rows.toSorted())]));
+  if (rows.length > 0) await transacted(system, () => pool.query(RELEASE, [JSON.stringify(rows.toSorted())]));
 }
 
 async function prepare(pool: pg.Pool, options: PostgresWarehouseOptions): Promise<string | undefined> {
@@ -128,13 +136,3 @@ const probe = (pool: pg.Pool, readOnly: boolean): Promise<void> =>
     if (rows[0]?.read_only !== 'off') throw new Error('the warehouse is read-only');
     await client.query(KEYED);
   });
-
-const quarantineArrays = (entries: readonly QuarantinedEntry[]): Buffer[] => [
-  textArray(entries.map((entry) => entry.entry)),
-  textArray(entries.map((entry) => entry.id)),
-  textArray(entries.map((entry) => storableText(entry.producer))),
-  textArray(entries.map((entry) => entry.reason)),
-  timeArray(entries.map((entry) => entry.acceptedAtMs)),
-  byteaArray(entries.map((entry) => entry.body)),
-  textArray(entries.map((entry) => entry.traceparent)),
-];
