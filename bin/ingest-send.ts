@@ -85,13 +85,13 @@ async function run(sending: ReturnType<typeof begin>, interrupted: AbortSignal):
   if (settings.options.ca === undefined && !settings.quiet) complain(NO_CA);
   const refused = new RefusedFile(settings.refusedFile);
   const summary = new Summary(SYSTEM.clock);
-  const progress = settings.quiet ? undefined : showProgress(() => summary.progress(input.part()));
+  const progress = settings.quiet ? undefined : showProgress(() => summary.progress(input.size()));
   const assertReachable = unreachable();
   let failure: unknown;
   try {
     for await (const result of results) {
-      summary.add(result);
       const event = begun.get(result.event);
+      summary.add(result, event?.size ?? 0);
       if (!('answerMs' in result) || event === undefined) continue;
       if (result.kind === 'refused') await refused.add({ ...result, event });
       event.done(isForGood(result));

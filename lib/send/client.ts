@@ -30,8 +30,6 @@ export { SendingStopped, type Retry, type SendResult } from './sender.ts';
 type Events<T> = AsyncIterable<T> | Iterable<T>;
 type Results<T> = AsyncGenerator<SendResult<T>, void, undefined>;
 
-const NOT_SENT = (cause: unknown): void => debug('an event was not sent: %s', cause);
-
 /** Pauses between the attempts to send what is in the journal. */
 const FORWARD_FIRST_MS = 500;
 const FORWARD_MAX_MS = 10_000;
@@ -82,10 +80,10 @@ class EventClient<Resumed> {
   readonly #sender: Sender;
   readonly #concurrency: number;
   readonly #signal: AbortSignal;
-  /** Aborts when the time limit of `close` has passed. */
-  readonly #overdue = new AbortController();
   readonly #closing = new AbortController();
-  #opening: Promise<Journal> | undefined;
+  /** Aborts at the time limit of `close`, and if a client without results to wait for still waits for its journal. */
+  readonly #end = new AbortController();
+  #opening: Promise<Journal | undefined> | undefined;
   #journal: Journal | undefined;
   /** Sends what is in the journal in the background, if anything is. */
   #forwarding: Promise<void> | undefined;
@@ -105,7 +103,8 @@ class EventClient<Resumed> {
     [this.#options, this.#concurrency] = [options, all.concurrency];
     if (enabled) this.#connections = new Connections({ ...all, url: gatewayUrl(url), timeoutMs });
     this.#sender = new Sender({ ...all, triesMax: tries ?? 10, ratePerS, onRetry });
-    this.#signal = anyOf([this.#overdue.signal, ...(signal === undefined ? [] : [signal])]);
+    this.#signal = anyOf(this.#end.signal, signal);
+    this.#end.signal.addEventListener('abort', () => this.#connections?.close());
     if (enabled && this.#options.journal !== undefined) SYSTEM.clock.turnEnd(() => this.#forward(0));
   }
 
@@ -121,11 +120,11 @@ class EventClient<Resumed> {
    */
   send<T extends EventInput>(event: T, call: CallOptions = {}): Promise<SendResult<T>> {
     const isEvent = typeof event === 'string' || (typeof event === 'object' && event !== null && !Array.isArray(event));
-    const signal = call.signal === undefined ? this.#signal : anyOf([this.#signal, call.signal]);
+    const signal = call.signal === undefined ? this.#signal : anyOf(this.#signal, call.signal);
     const sent = isEvent
       ? this.#settled({ event }, signal, call, true)
       : Promise.reject(new TypeError(`send: expected one event, found ${nameOf(event)}; sendEvents sends arrays`));
-    sent.catch(NOT_SENT);
+    sent.catch((cause: unknown) => debug('an event was not sent: %s', cause));
     return sent;
   }
 
@@ -171,17 +170,11 @@ class EventClient<Resumed> {
 
   /**
    * Resolves when all events have a result and the connections are closed. After `timeoutMs`, events without an answer
-   * are `interrupted`. Resolves to these events; a journal has them, too. Events that are sent later are rejected.
+   * are `interrupted`. Resolves to these events; an open journal has them, too. Events that are sent later are rejected.
    */
   close({ timeoutMs }: { readonly timeoutMs?: number | undefined } = {}): Promise<readonly unknown[]> {
     this.#closed ??= this.#close();
-    const timer =
-      timeoutMs === undefined
-        ? undefined
-        : SYSTEM.clock.after(timeoutMs, () => {
-            this.#overdue.abort();
-            this.#connections?.close();
-          });
+    const timer = timeoutMs === undefined ? undefined : SYSTEM.clock.after(timeoutMs, () => this.#end.abort());
     const closed = this.#closed.finally(() => timer?.close()).then(() => this.#unsent);
     closed.catch((cause: unknown) => debug('the journal was not closed: %s', cause));
     return closed;
@@ -195,9 +188,14 @@ class EventClient<Resumed> {
     this.#closing.abort();
     this.#wake();
     if (this.#outstanding > 0) await new Promise<void>((resolve) => (this.#settledAll = resolve));
+    if (this.#opening !== undefined && this.#journal === undefined) this.#end.abort();
     this.#connections?.close();
     await this.#forwarding;
-    await (await this.#opening?.catch(() => undefined))?.close();
+    await (await this.#opening)?.close();
+  }
+
+  #assertOpen(): void {
+    if (this.#closed !== undefined) throw new Error('the client was closed');
   }
 
   /** Sends unsettled events that nobody else sends, with one try each, until none remains. Pauses after a failure. */
@@ -230,14 +228,10 @@ class EventClient<Resumed> {
 
   /** Does not keep the process alive, because the next client sends the events in the journal. */
   #pause(failures: number): Promise<void> {
+    const ms = pauseMs(failures, FORWARD_FIRST_MS, FORWARD_MAX_MS, SYSTEM.random.fraction());
     return new Promise((resolve) => {
-      const ms = pauseMs(failures, FORWARD_FIRST_MS, FORWARD_MAX_MS, SYSTEM.random.fraction());
-      const timer = SYSTEM.clock.after(ms, resolve);
-      timer.unref();
-      this.#wake = () => {
-        timer.close();
-        resolve();
-      };
+      this.#wake = resolve;
+      SYSTEM.clock.after(ms, resolve).unref();
     });
   }
 
@@ -266,7 +260,7 @@ class EventClient<Resumed> {
    */
   async *#results<T extends EventInput>(source: AsyncGenerator<Item<T | Buffer>>, call: Call): Results<T | Buffer> {
     const stop = new AbortController();
-    const signal = anyOf([this.#signal, stop.signal, ...(call.signal === undefined ? [] : [call.signal])]);
+    const signal = anyOf(this.#signal, stop.signal, call.signal);
     let wake = (): void => undefined;
     signal.addEventListener('abort', () => wake(), { once: true });
     const done: [Item<T | Buffer>, SendResult<T | Buffer>][] = [];
@@ -318,6 +312,8 @@ class EventClient<Resumed> {
         await woken;
       }
       if (failure !== undefined) throw failure.cause;
+      const isOwn = [call.signal, this.#options.signal].some((one) => one?.aborted);
+      if (!isRead && !isOwn) this.#assertOpen();
     } finally {
       isOver = true;
       for (const [item] of done) this.#release(item);
@@ -334,7 +330,7 @@ class EventClient<Resumed> {
     call: Call,
     marks: boolean,
   ): Promise<SendResult<T>> {
-    if (this.#closed !== undefined) throw new Error('the client was closed');
+    this.#assertOpen();
     const { event } = item;
     const connections = this.#connections;
     const startMs = SYSTEM.clock.ms();
@@ -351,7 +347,7 @@ class EventClient<Resumed> {
         connections === undefined
           ? { kind: 'disabled', event, tries: 0, durationMs: 0 }
           : await this.#sender.send(event, once, { startMs, signal, own: call.signal, triesMax: call.tries });
-      if (result.kind === 'interrupted' && this.#overdue.signal.aborted) this.#unsent.push(event);
+      if (result.kind === 'interrupted' && this.#end.signal.aborted) this.#unsent.push(event);
       this.#options.onResult?.(result);
       if (marks) this.#mark(item, result);
       return result;
@@ -383,15 +379,21 @@ class EventClient<Resumed> {
     this.#forward(1);
   }
 
-  /** Opens the journal if the options name one. If that fails, the next call tries again. */
-  #opened(): Promise<Journal> | undefined {
+  /**
+   * Opens the journal if the options name one. If that fails, the next call tries again. Resolves to undefined if the
+   * client ends while another one has the journal.
+   */
+  #opened(): Promise<Journal | undefined> | undefined {
     const { journal: path } = this.#options;
     if (path === undefined || this.#connections === undefined) return undefined;
-    return (this.#opening ??= Journal.open(path, SYSTEM, this.#closing.signal).then(
+    this.#assertOpen();
+    const signals = { closing: this.#closing.signal, end: this.#end.signal };
+    return (this.#opening ??= Journal.open(path, SYSTEM, signals).then(
       (journal) => (this.#journal = journal),
       (cause: unknown) => {
         this.#opening = undefined;
-        throw cause;
+        if (!this.#end.signal.aborted) throw cause;
+        return undefined;
       },
     ));
   }

@@ -11,15 +11,16 @@ import { bytesOf, objectIn } from './journal-format.ts';
 
 const OBJECT_WITHIN_LINES = 10;
 
-/** An event, with its line number in this input and in the original file. */
+/** An event, with its line number in this input and in the original file, and its share of the input's size. */
 export interface InputEvent extends Line {
   readonly originalNumber: number;
+  readonly size: number;
 }
 
 export interface Input {
   readonly events: AsyncGenerator<InputEvent>;
-  /** The part of the input that was read, from 0 to 1, or `undefined` if its length is unknown. */
-  part(): number | undefined;
+  /** The size of the events to send, in bytes or in events. `undefined` for a pipe and a compressed file. */
+  size(): number | undefined;
   close(): void;
 }
 
@@ -29,13 +30,23 @@ export interface Input {
  */
 export function openInput(path: string | undefined, refused: boolean, position?: Position): Input {
   const raw = path === undefined ? process.stdin : openFile(path);
-  const source = decompressed(raw, path);
-  const bytes = path === undefined ? 0 : statSync(path).size;
-  return {
-    events: events(source, path ?? 'standard input', refused, position),
-    part: () => (bytes > 0 && 'bytesRead' in raw ? Number(raw.bytesRead) / bytes : undefined),
-    close: () => void source.destroy(),
-  };
+  const [source, name] = [decompressed(raw, path), path ?? 'standard input'];
+  let size = path === undefined || source !== raw ? 0 : statSync(path).size;
+  async function* events(): AsyncGenerator<InputEvent> {
+    let last = 0;
+    const all = linesOf(source, name, refused ? ROW_BYTES_MAX : undefined);
+    for await (const line of refused || position?.line ? all : objects(all, name)) {
+      last = line.number;
+      const one = { ...line, originalNumber: line.number, size: line.bytes.length + 1 };
+      const event = refused ? { ...one, ...refusedEvent(line, name) } : one;
+      const passed = position?.passed(event) ?? false;
+      if (passed === 'changed') throw changed(name, position);
+      if (passed) size -= event.size;
+      else yield event;
+    }
+    if (last < (position?.line ?? 0)) throw changed(name, position);
+  }
+  return { events: events(), size: () => (size > 0 ? size : undefined), close: () => void source.destroy() };
 }
 
 /** Never waits for a pipe in a thread, because the process could not exit until the pipe is written or closed. */
@@ -59,24 +70,6 @@ function decompressed(raw: Readable, path: string | undefined): Readable {
     throw new Error(`${path}: decompressing zstd needs Node 22.15 or newer`);
   // The last stream of the pipeline emits all errors, so this callback ignores them.
   return pipeline(raw, path.endsWith('.gz') ? zlib.createGunzip() : zlib.createZstdDecompress(), () => undefined);
-}
-
-async function* events(
-  source: Readable,
-  name: string,
-  refused: boolean,
-  position: Position | undefined,
-): AsyncGenerator<InputEvent> {
-  let last = 0;
-  const all = linesOf(source, name, refused ? ROW_BYTES_MAX : undefined);
-  for await (const line of refused || position?.line ? all : objects(all, name)) {
-    last = line.number;
-    const event = refused ? refusedEvent(line, name) : { ...line, originalNumber: line.number };
-    const passed = position?.passed(event) ?? false;
-    if (passed === 'changed') throw changed(name, position);
-    if (!passed) yield event;
-  }
-  if (last < (position?.line ?? 0)) throw changed(name, position);
 }
 
 async function* linesOf(source: Readable, name: string, bytesMax: number | undefined): AsyncGenerator<Line> {
@@ -123,12 +116,12 @@ function whyUnreadable(cause: unknown, lastLine: number): string {
   return isDamaged ? `its compressed data is damaged (${code}); ${until}` : `cannot be read to its end (${code})`;
 }
 
-function refusedEvent({ number, bytes }: Line, name: string): InputEvent {
-  const row = objectIn(bytes) ?? {};
-  const body = bytesOf(row);
-  if (body === undefined)
+function refusedEvent({ number, bytes: text }: Line, name: string): Pick<InputEvent, 'originalNumber' | 'bytes'> {
+  const row = objectIn(text) ?? {};
+  const bytes = bytesOf(row);
+  if (bytes === undefined)
     throw new Error(`${name}: line ${number} is not a line of a refused file (expected a JSON object with "body")`);
-  return { number, originalNumber: typeof row['line'] === 'number' ? row['line'] : number, bytes: body };
+  return { originalNumber: typeof row['line'] === 'number' ? row['line'] : number, bytes };
 }
 
 /** Returns the code of a system error, such as `ENOENT`, or its message if it has no code. */
@@ -141,16 +134,15 @@ const SAMPLE_TYPES = ['order.created', 'order.paid', 'order.shipped', 'customer.
 
 /** Returns sample events of about 250 bytes, with new ids. */
 export function sampleInput(count: number, { clock, random }: ClockAndRandom): Input {
-  let made = 0;
   async function* samples(): AsyncGenerator<InputEvent> {
-    for (let number = 1; number <= count; made = number++) {
+    for (let number = 1; number <= count; number += 1) {
       const type = SAMPLE_TYPES[number % SAMPLE_TYPES.length];
       const items = [{ sku: `A-${number % 7}`, quantity: 1 + (number % 3), price: '19.90' }];
       const data = { number, customer: `c-${1_000 + (number % 50)}`, items, total: '19.90', currency: 'EUR' };
       const time = new Date(clock.epochMs()).toISOString();
       const event = JSON.stringify({ id: random.uuid(), type, time, source: 'ingest-send', data });
-      yield await Promise.resolve({ number, originalNumber: number, bytes: Buffer.from(event) });
+      yield await Promise.resolve({ number, originalNumber: number, size: 1, bytes: Buffer.from(event) });
     }
   }
-  return { events: samples(), part: () => made / count, close: () => undefined };
+  return { events: samples(), size: () => count, close: () => undefined };
 }

@@ -10,6 +10,7 @@
 // settled events. Only one process at a time uses the file (lease.ts). If another process acquires the lease of a
 // frozen process, `put` rejects in the frozen one.
 import { createHash } from 'node:crypto';
+import { once } from 'node:events';
 import { createReadStream, existsSync } from 'node:fs';
 import { link, open, realpath, rename, rm, stat, type FileHandle } from 'node:fs/promises';
 import { dirname } from 'node:path';
@@ -29,8 +30,25 @@ interface Row extends BodyMembers {
   readonly settled?: number;
 }
 
-/** Journals of this process by their paths. Node ends a process in which an open file handle is garbage-collected. */
-const OPEN = new Map<string, { readonly closing: AbortSignal; readonly closed: Promise<void> }>();
+/** `closing` aborts when the client of a journal begins to close, and `end` when it waits for nothing any more. */
+interface ClientSignals {
+  readonly closing: AbortSignal;
+  readonly end: AbortSignal;
+}
+
+interface OpenJournal {
+  readonly closing: AbortSignal;
+  readonly closed: Promise<void>;
+}
+
+/**
+ * Journals of this process by their paths, also those of another copy of this module, as after `import` and `require`.
+ * Node ends a process in which an open file handle is garbage-collected.
+ */
+const OPEN = ((globalThis as { [name: symbol]: unknown })[Symbol.for('ingest-client.journals')] ??= new Map()) as Map<
+  string,
+  OpenJournal
+>;
 
 export class Journal {
   readonly #path: string;
@@ -60,10 +78,9 @@ export class Journal {
 
   /**
    * Opens or creates a journal. Waits for a client of this process that is closing. Rejects if another client or
-   * process has the journal open, or if a line is damaged. `closing` aborts when the client that opens it begins to
-   * close.
+   * process has the journal open, if a line is damaged, or if `end` aborts while it waits.
    */
-  static async open(path: string, system: ClockAndRandom, closing: AbortSignal): Promise<Journal> {
+  static async open(path: string, system: ClockAndRandom, { closing, end }: ClientSignals): Promise<Journal> {
     // Opening a pipe could wait forever, and the rewrite would replace a device.
     if ((await stat(path).catch(() => undefined))?.isFile() === false)
       throw new Error(`${path}: the journal must be a regular file`);
@@ -73,7 +90,8 @@ export class Journal {
     for (let other = OPEN.get(name); other !== undefined; other = OPEN.get(name)) {
       if (!other.closing.aborted)
         throw new Error(`another client of this process has this journal open (${name}); close it, or share it`);
-      await other.closed;
+      end.throwIfAborted();
+      await Promise.race([other.closed, once(end, 'abort')]);
     }
     let forget = (): void => undefined;
     const closed = new Promise<void>((resolve) => {
@@ -85,7 +103,7 @@ export class Journal {
     OPEN.set(name, { closing, closed });
     let lease: Lease | undefined;
     try {
-      lease = await Lease.take(`${name}.lock`, system);
+      lease = await Lease.take(`${name}.lock`, system, end);
       return new Journal(name, lease, await contentsOf(name, lease), forget);
     } catch (cause) {
       await lease?.release();
@@ -218,7 +236,8 @@ export class Journal {
 /** A mark in a file without its event would settle another event, if this journal were appended to another one. */
 const withoutMarks = (lines: readonly string[]): string[] => lines.filter((line) => !line.startsWith('{"settled":'));
 
-const takenOver = (path: string): Error => new Error(`${path}: another process has taken over this journal`);
+const takenOver = (path: string): Error =>
+  new Error(`${path}: its lock file was removed or replaced, as by a process that has taken over this journal`);
 
 interface Contents {
   readonly file: FileHandle;

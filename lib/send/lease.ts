@@ -32,8 +32,8 @@ export class Lease {
     this.#holder = holder;
   }
 
-  /** Acquires the lease. Rejects if another process holds it. */
-  static async take(path: string, { clock, random }: ClockAndRandom): Promise<Lease> {
+  /** Acquires the lease. Rejects if another process holds it, or if `end` aborts while that is unknown. */
+  static async take(path: string, { clock, random }: ClockAndRandom, end: AbortSignal): Promise<Lease> {
     const holder = { bootId: bootIdOfMachine(), token: random.bytes(16).toString('hex') };
     for (;;) {
       const file = await open(path, 'wx', OWNER_ONLY).catch((cause: NodeJS.ErrnoException) => {
@@ -51,7 +51,7 @@ export class Lease {
         });
         return lease;
       }
-      await removeEnded(path, holder, clock);
+      await removeEnded(path, holder, clock, end);
     }
   }
 
@@ -81,13 +81,14 @@ export async function isAt(file: FileHandle, path: string): Promise<boolean> {
 }
 
 /** Removes the lock file if its holder is dead. Rejects if the holder is alive. */
-async function removeEnded(path: string, own: Holder, clock: Clock): Promise<void> {
+async function removeEnded(path: string, own: Holder, clock: Clock, end: AbortSignal): Promise<void> {
   const text = await textOf(path);
   if (text === undefined) return;
   const bootId = objectIn(text)?.['bootId'] ?? own.bootId;
   const untilMs = clock.ms() + (bootId === own.bootId ? LEASE_MS : REMOTE_LEASE_MS);
   while (clock.ms() < untilMs) {
-    await clock.sleep(HEARTBEAT_MS / 2);
+    await clock.sleep(HEARTBEAT_MS / 2, end);
+    end.throwIfAborted();
     const now = await textOf(path);
     if (now === undefined) return;
     if (now !== text) throw new Error(`another process has this journal open (${path})`);

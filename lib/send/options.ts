@@ -35,7 +35,7 @@ export interface SendEventsOptions extends SenderIdentity, FlowOptions {
   readonly signal?: AbortSignal | undefined;
   /** Compresses events that become shorter. Node supports `zstd` in 22.15 and newer. */
   readonly compression?: keyof typeof ENCODERS | undefined;
-  /** `false`: nothing is checked, opened or sent, and all results are `disabled`. For work without a gateway. */
+  /** `false`: nothing is opened or sent, and all results are `disabled`. For work without a gateway. */
   readonly enabled?: boolean | undefined;
   /** Called with each result, before the call returns it. */
   readonly onResult?: ((result: SendResult<unknown>) => void) | undefined;
@@ -100,11 +100,11 @@ const NO_FIELDS = { fields: '', requestId: undefined };
 export function fieldsOf(headers: CallOptions['headers']): Pick<Content, 'fields' | 'requestId'> {
   if (headers === undefined) return NO_FIELDS;
   let [fields, requestId]: [string, string | undefined] = ['', undefined];
-  for (const [name, value] of Object.entries(headers)) {
+  for (const [name, value] of Object.entries(headers) as [string, unknown][]) {
     if (!/^[!#$%&'*+.^_`|~\w-]+$/.test(name) || RESERVED.test(name))
       throw new TypeError(`headers: ${name}: expected the name of a field that the client does not set`);
     const isId = /^x-request-id$/i.test(name);
-    if (!(isId ? /^[\x21-\x7e]{1,128}$/ : /^[\x20-\x7e]*$/).test(value))
+    if (typeof value !== 'string' || !(isId ? /^[\x21-\x7e]{1,128}$/ : /^[\x20-\x7e]*$/).test(value))
       throw new TypeError(`headers: ${name}: expected ${isId ? '1 to 128 visible' : 'only'} ASCII characters`);
     if (isId) requestId = value;
     else fields += `${name}: ${value}\r\n`;

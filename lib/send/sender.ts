@@ -180,8 +180,8 @@ export function isForGood(result: SendResult<unknown>): boolean {
 }
 
 /** Every pause listens to the returned signal, and Node warns about more than ten listeners. */
-export function anyOf(signals: AbortSignal[]): AbortSignal {
-  const signal = AbortSignal.any(signals);
+export function anyOf(...signals: readonly (AbortSignal | undefined)[]): AbortSignal {
+  const signal = AbortSignal.any(signals.filter((one) => one !== undefined));
   setMaxListeners(0, signal);
   return signal;
 }

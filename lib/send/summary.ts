@@ -9,6 +9,8 @@ export class Summary {
   readonly #answers = createHistogram();
   readonly #counts = { accepted: 0, duplicate: 0, differing: 0, refused: 0, interrupted: 0, retries: 0 };
   readonly #refusedByCode: Record<string, number> = {};
+  /** The size of the answered events. */
+  #size = 0;
 
   constructor(clock: Clock) {
     this.#clock = clock;
@@ -20,20 +22,23 @@ export class Summary {
     return this.#counts.interrupted + this.#counts.refused;
   }
 
-  /** One line. `part` is the part of the input that was read, from 0 to 1. */
-  progress(part: number | undefined): string {
+  /** One line. `size` is that of all events, if it is known. */
+  progress(size: number | undefined): string {
     const { accepted, refused } = this.#counts;
     const text = `${accepted + refused} sent, ${refused} refused, ${this.#pace().eventsPerS} events/s`;
-    if (part === undefined || part === 0) return text;
+    if (size === undefined || this.#size === 0) return text;
+    const part = Math.min(1, this.#size / size);
     const restS = Math.round(((this.#clock.ms() - this.#startMs) / 1000) * (1 / part - 1));
-    return `${text}, ${Math.floor(part * 100)} %, ${Math.floor(restS / 60)} min ${restS % 60} s left`;
+    return `${text}, ${Math.floor(part * 100)} %, about ${Math.floor(restS / 60)} min ${restS % 60} s left`;
   }
 
-  add(result: SendResult<unknown>): void {
+  /** `size` is that of the event. */
+  add(result: SendResult<unknown>, size: number): void {
     const counts = this.#counts;
     counts.retries += Math.max(0, result.tries - 1);
     if (!('answerMs' in result)) return void (counts.interrupted += 1);
     counts[result.kind] += 1;
+    this.#size += size;
     this.#answers.record(Math.max(1, Math.round(result.answerMs * 1000)));
     if (result.kind === 'refused') this.#refusedByCode[result.code] = (this.#refusedByCode[result.code] ?? 0) + 1;
     else

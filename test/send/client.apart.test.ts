@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
-import { readFileSync, renameSync } from 'node:fs';
+import { readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { createServer, type IncomingHttpHeaders } from 'node:http';
 import { join } from 'node:path';
 import { createServer as createTcpServer, type Socket } from 'node:net';
@@ -107,25 +107,6 @@ describe('a client', () => {
     await client.close();
     assert.equal(gateway.requests, 0);
   });
-
-  it('sends the events that its journal holds, and marks events as settled', async () => {
-    const journal = join(temporaryFolder(), 'journal');
-    gateway.next('unavailable');
-    const first = createClient({ url: gateway.url, journal, tries: 1 });
-    assert.equal((await first.send(event('kept'))).kind, 'refused');
-    assert.equal((await first.send(event('sent'))).kind, 'accepted');
-    await first.close();
-    const resumed: SendResult<Buffer>[] = [];
-    const second = createClient({ url: gateway.url, journal, onResumed: (result) => resumed.push(result) });
-    await eventually('the event is sent', () => resumed.length > 0);
-    await Promise.all(events('new', 20).map((one) => second.send(one)));
-    await second.close();
-    assert.deepEqual(
-      resumed.map(({ kind, event: body }) => `${kind} ${String(body)}`).join(),
-      `accepted ${JSON.stringify(event('kept'))}`,
-    );
-    assert.deepEqual(await kinds(sendEvents([], { url: gateway.url, journal })), []);
-  });
 });
 
 it('a client leaves refused events in its journal, and gives it to the next client before it has closed', async () => {
@@ -198,6 +179,28 @@ describe('a client that the gateway does not accept for a while', () => {
     await other[Symbol.asyncDispose]();
   });
 
+  it('ends at the time limit of close while another client has its journal, and then opens none', async () => {
+    const journal = join(temporaryFolder(), 'journal');
+    const lock = '{"bootId":"another","token":"a","beat":1}';
+    writeFileSync(`${journal}.lock`, lock);
+    const client = createClient({ url: gateway.url, journal });
+    const sent = client.send(event('a'));
+    const many = assert.rejects(kinds(client.sendEvents([event('b')])), /was closed/);
+    const startMs = performance.now();
+    assert.deepEqual(await client.close({ timeoutMs: 500 }), [event('a')]);
+    assert.equal((await sent).kind, 'interrupted');
+    await many;
+    await assert.rejects(client.resume(), /was closed/);
+    await assert.rejects(kinds(client.sendEvents([])), /was closed/);
+    const idle = createClient({ url: gateway.url, journal });
+    await new Promise(setImmediate);
+    await idle.close();
+    // The lease of the other client ends after ten seconds.
+    assert.ok(performance.now() - startMs < 5_000);
+    assert.equal(readFileSync(`${journal}.lock`, 'utf8'), lock);
+    assert.equal(gateway.requests, 0);
+  });
+
   it('ends no application whose promises nobody awaits, and sends nothing if it is not enabled', async () => {
     const library = new URL('../../lib/send/client.ts', import.meta.url).href;
     const script = `import { createClient } from ${JSON.stringify(library)};
@@ -242,6 +245,7 @@ it('a client sends the headers of a call, and compresses', async () => {
     ['a b', 'c'],
     ['a', 'b\r\nc: d'],
     ['X-Request-Id', ''],
+    ['traceparent', undefined as never],
   ] as const)
     await assert.rejects(client.send(event('a'), { headers: { [name]: value } }), { name: 'TypeError' });
   await client.close();

@@ -16,7 +16,7 @@ describeProducerContract('of the fake gateway', async (): Promise<ContractGatewa
   const client = new TestClient(Number(new URL(gateway.url).port), ca, producer);
   return {
     options: { url: gateway.url, cert: producer.cert, key: producer.key, ca },
-    ask: (ask) => client.ask(ask),
+    client,
     takeByAnother: async (id) => gateway.giveAway(id),
     overQuota: (body) => {
       gateway.next('rateLimited');

@@ -6,7 +6,7 @@ import { WITHIN_MS } from '../support/deadline.ts';
 import { eventually, everyOf } from '../support/scope.ts';
 import { SYSTEM } from '../support/system.ts';
 import { VirtualClock } from '../support/virtual-clock.ts';
-import { accepted, problem, serve, writeInPieces, type AnyServer, type Seen } from './server.ts';
+import { accepted, problem, serve, type AnyServer, type Seen } from './server.ts';
 
 type Outcome = SendResult<{ id: string; type: string }>;
 
@@ -147,17 +147,5 @@ describe('a sender with pipelining', () => {
     });
     assertFailed(await send(server, 16, {}, 'x'.repeat(500_000)), 'e-0');
     assert.deepEqual([server.connections, server.seen.length], [1, 17]);
-  });
-
-  it('accepts answers in pieces of any length', async () => {
-    for (const length of [1, 2, 3, 5, 17, 64, 151]) {
-      let text = '';
-      const server = await serve((seen) => {
-        text += accepted(seen);
-        if (seen.id === 'e-15') void writeInPieces(seen.socket, text, length);
-      });
-      assertFailed(await send(server, 16));
-      assert.equal(server.connections, 1);
-    }
   });
 });

@@ -1,84 +1,50 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import {
-  copyFileSync,
-  createWriteStream,
-  existsSync,
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  statSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs';
-import type { ServerResponse } from 'node:http';
-import { createServer } from 'node:https';
+import * as fs from 'node:fs';
 import { before, beforeEach, describe, it } from 'node:test';
 import { gzipSync, zstdCompressSync } from 'node:zlib';
 import { TestProcess } from '../support/gateway.ts';
 import { Pki } from '../support/pki.ts';
 import { Program } from '../support/program.ts';
 import { eventually } from '../support/scope.ts';
-import { listening } from './server.ts';
+import { accepted as acceptance, problem, serve, type AnyServer, type Seen } from './server.ts';
 
-interface Arrival {
-  readonly body: string;
-  readonly authorization: string | undefined;
-}
+const { existsSync, readFileSync, statSync, writeFileSync } = fs;
 
-let pki: Pki;
-const path = (name: string): string => pki.path(name);
-let url: string;
-let arrivals: Arrival[] = [];
-const ids = new WeakMap<ServerResponse, unknown>();
-let answer: (response: ServerResponse, body: string, tries: number) => void;
+let server: AnyServer;
+const path = (name: string): string => server.pki.path(name);
 
-function respond(response: ServerResponse, status: number, body: object, headers: Record<string, string> = {}): void {
-  const text = JSON.stringify(body);
-  const length = String(Buffer.byteLength(text));
-  response.setHeader('X-Request-Id', String(response.req.headers['x-request-id']));
-  response.writeHead(status, { 'Content-Type': 'application/json', 'Content-Length': length, ...headers }).end(text);
-}
-const accepted = (response: ServerResponse, more: object = {}): void =>
-  respond(response, 202, { id: ids.get(response), status: 'accepted', ...more });
-const refused = (response: ServerResponse): void => respond(response, 400, { code: 'INVALID_EVENT', retryable: false });
-const unavailable = (response: ServerResponse, headers: Record<string, string> = {}): void =>
-  respond(response, 503, { code: 'QUEUE_UNAVAILABLE', retryable: true, detail: 'the queue is full' }, headers);
+const accepted = (seen: Seen, members: object = {}): unknown => seen.socket.write(acceptance(seen, '', members));
+const refused = (seen: Seen, status = 400, code = 'INVALID_EVENT'): unknown =>
+  seen.socket.write(problem(seen, { code, retryable: false }, status));
+const unavailable = (seen: Seen, more = ''): unknown =>
+  seen.socket.write(
+    problem(seen, { code: 'QUEUE_UNAVAILABLE', retryable: true, detail: 'the queue is full' }, 503, more),
+  );
+
+/** The bodies that arrived. */
+const bodies = (): string[] => server.seen.map(({ body }) => body);
 
 before(async () => {
   process.umask(0o022);
-  pki = await Pki.create();
-  const { cert, key } = await pki.producer('sender');
-  pki.write('producer.pem', cert);
-  pki.write('producer-key.pem', key);
-  const { certificate, key: serverKey } = pki.server;
-  const tls = { cert: certificate, key: serverKey, ca: pki.authority.certificate, requestCert: true };
-  const server = createServer(tls, (request, response) => {
-    const chunks: Buffer[] = [];
-    request.on('data', (chunk: Buffer) => chunks.push(chunk));
-    request.on('end', () => {
-      const body = Buffer.concat(chunks).toString();
-      arrivals.push({ body, authorization: request.headers.authorization });
-      ids.set(response, /"id":"([^"]*)"/.exec(body)?.[1]);
-      answer(response, body, arrivals.filter((arrival) => arrival.body === body).length);
-    });
-  });
-  url = `https://127.0.0.1:${await listening(server)}`;
+  server = await serve();
+  server.pki.write('producer.pem', String(server.options.cert));
+  server.pki.write('producer-key.pem', String(server.options.key));
 });
 beforeEach(() => {
-  arrivals = [];
-  answer = (response) => accepted(response);
+  server.seen = [];
+  server.answer = accepted;
 });
 
 const SENDER = new URL('../../bin/ingest-send', import.meta.url).pathname;
 const own = (): string[] => [
-  ...['--url', url, '--ca', path('ca.pem')],
+  ...['--url', String(server.options.url), '--ca', path('ca.pem')],
   ...['--cert', path('producer.pem'), '--key', path('producer-key.pem')],
 ];
 
 const send = (input: string, ...args: string[]): Program =>
-  new Program('ingest-send', { args: [...own(), ...args], cwd: pki.folder, input });
+  new Program('ingest-send', { args: [...own(), ...args], cwd: server.pki.folder, input });
 
 async function ended(code: number, input: string, ...args: string[]): Promise<Program> {
   const program = send(input, ...args);
@@ -110,17 +76,17 @@ describe('ingest-send', () => {
   it('sends each line byte for byte, --concurrency of them at a time, and reports the answers', async () => {
     const input = Array.from({ length: 40 }, (_, at) => ` ${event(String(at))}  `);
     writeFileSync(path('token'), 'abc.def.ghi\n');
-    const waiting: ServerResponse[] = [];
-    answer = (response) => {
-      waiting.push(response);
+    const waiting: Seen[] = [];
+    server.answer = (seen) => {
+      waiting.push(seen);
       // A group is answered only when it is full, so the program exits only if it sends five events at a time.
       if (waiting.length !== 5) return;
       for (const [at, one] of waiting.splice(0).entries()) accepted(one, { duplicate: at < 2, differs: at === 0 });
     };
     const args = ['--concurrency', '5', '--pipelining', '1', '--token', path('token')];
     const program = await ended(0, input.join('\n'), ...args);
-    assert.deepEqual(arrivals.map(({ body }) => body).sort(), input.sort());
-    for (const { authorization } of arrivals) assert.equal(authorization, 'Bearer abc.def.ghi');
+    assert.deepEqual(bodies().sort(), input.sort());
+    for (const { head } of server.seen) assert.match(head, /\r\nAuthorization: Bearer abc\.def\.ghi\r\n/);
     const counts = { accepted: 40, 'of these duplicate': 16, 'of these differing': 8, refused: 0 };
     assert.deepEqual(figures(program), counts);
     assert.match(program.output, /^events\/s +\d+\np50 ms +\d+\.\d\np99 ms +\d+\.\d$/m);
@@ -130,33 +96,33 @@ describe('ingest-send', () => {
   it('continues an interrupted file after its position, and detects another file', async () => {
     const lines = Array.from({ length: 300 }, (_, at) => event(`file-${at}`));
     writeFileSync(path('long.ndjson'), `\n${lines.join('\n')}\n`);
-    const held: ServerResponse[] = [];
-    answer = (response, body) => (/file-(2\d\d|9)"/.test(body) ? void held.push(response) : accepted(response));
+    const held: Seen[] = [];
+    server.answer = (seen) => (/^file-(2\d\d|9)$/.test(seen.id) ? held.push(seen) : accepted(seen));
     // Without pipelining, the unanswered tenth event does not delay the answers to later events.
     const program = send('', '--concurrency', '8', '--pipelining', '1', 'long.ndjson');
     // Eight events have no answer: the tenth event and seven of events 200 to 299.
     await eventually('all that is answered was sent', () => held.length === 8);
     program.signal('SIGTERM');
     // More events may be sent before the signal arrives. All except the tenth are accepted.
-    answer = (response, body) => (body === event('file-9') ? void response.destroy() : accepted(response));
-    held.splice(0).forEach((one) => (ids.get(one) === 'file-9' ? one.destroy() : accepted(one)));
+    server.answer = (seen) => (seen.id === 'file-9' ? seen.socket.destroy() : accepted(seen));
+    held.splice(0).forEach((seen) => server.answer(seen));
     assert.equal(await program.ended, 130, program.output);
     const { accepted: before = 0, interrupted } = figures(program);
     assert.ok(before >= 206 && interrupted === 1, program.output);
     assert.equal(statSync(path('long.ndjson.position')).mode & 0o777, 0o600);
-    arrivals = [];
-    answer = (response) => accepted(response);
-    copyFileSync(path('long.ndjson.position'), path('changed.ndjson.position'));
+    server.seen = [];
+    server.answer = accepted;
+    fs.copyFileSync(path('long.ndjson.position'), path('changed.ndjson.position'));
     for (const changed of [lines.toReversed(), lines.slice(0, 5)]) {
       writeFileSync(path('changed.ndjson'), changed.join('\n'));
       const { output } = await ended(2, '', 'changed.ndjson');
       assert.match(output, /stopped: changed\.ndjson changed since .*; remove changed\.ndjson\.position/);
     }
-    assert.equal(arrivals.length, 0);
+    assert.deepEqual(server.seen, []);
 
     const again = await ended(0, '', 'long.ndjson');
     assert.match(again.output, /continuing after line 10, which long\.ndjson\.position holds/);
-    assert.deepEqual(new Set(arrivals.map(({ body }) => body)), new Set(lines.slice(9)));
+    assert.deepEqual(new Set(bodies()), new Set(lines.slice(9)));
     assert.equal(existsSync(path('long.ndjson.position')), false);
   });
 
@@ -164,31 +130,31 @@ describe('ingest-send', () => {
     const lines = Array.from({ length: 12 }, (_, at) => event(`pipe-${at}`));
     writeFileSync(path('lines'), `${lines.join('\n')}\n`);
     execFileSync('mkfifo', [path('pipe')]);
-    const held: ServerResponse[] = [];
-    answer = (response, body) => void (lines.indexOf(body) < 4 ? accepted(response) : held.push(response));
+    const held: Seen[] = [];
+    server.answer = (seen) => (lines.indexOf(seen.body) < 4 ? accepted(seen) : held.push(seen));
     // The program inherits descriptor 3, so the pipe never ends.
     const opened = 'exec 3<>pipe; cat lines >&3; exec "$0" "$@" <pipe';
     const args = ['-c', opened, SENDER, ...own(), '--pipelining', '1'];
-    const program = new TestProcess('sh', args, {}, { cwd: pki.folder });
+    const program = new TestProcess('sh', args, {}, { cwd: server.pki.folder });
     await eventually('eight events have no answer', () => held.length === 8);
     program.signal('SIGTERM');
     // The signal may arrive after the answers.
-    answer = (response) => void response.destroy();
-    held.splice(0).forEach((one, at) => (at === 0 ? one.destroy() : accepted(one)));
+    server.answer = ({ socket }) => socket.destroy();
+    held.splice(0).forEach((seen, at) => (at === 0 ? seen.socket.destroy() : accepted(seen)));
     assert.equal((await program.exited()).code, 130, program.output);
     assert.deepEqual(figures(program), { accepted: 11, refused: 0, interrupted: 1 });
     // Neither a position nor refused events.
-    assert.ok(!readdirSync(pki.folder).some((name) => name.startsWith('ingest-send.')));
-    answer = (response) => accepted(response, { duplicate: true });
+    assert.ok(!fs.readdirSync(server.pki.folder).some((name) => name.startsWith('ingest-send.')));
+    server.answer = (seen) => accepted(seen, { duplicate: true });
     await ended(0, lines.join('\n'));
   });
 
   it('reads a named pipe, keeps no position of it, and exits if it is interrupted while it waits', async () => {
     execFileSync('mkfifo', [path('named')]);
     const program = send('', 'named');
-    const writer = createWriteStream(path('named'));
+    const writer = fs.createWriteStream(path('named'));
     writer.write(`${event('first')}\n`);
-    await eventually('the first event has arrived', () => arrivals.length === 1);
+    await eventually('the first event has arrived', () => server.seen.length === 1);
     program.signal('SIGTERM');
     assert.equal(await program.ended, 130, program.output);
     assert.ok(!existsSync(path('named.position')));
@@ -201,7 +167,7 @@ describe('ingest-send', () => {
   it('starts at most --rate events in a second, and sends a file although it cannot write its position', async () => {
     const lines = Array.from({ length: 14 }, (_, at) => event(`rate-${at}`));
     writeFileSync(path('rate.ndjson'), lines.join('\n'));
-    mkdirSync(path('rate.ndjson.position.new'));
+    fs.mkdirSync(path('rate.ndjson.position.new'));
     const program = await ended(0, '', '--rate', '10', '--json', 'rate.ndjson');
     const { accepted: count, eventsPerS } = summary(program);
     // The last event starts 1.3 seconds after the first. The position is written after a second.
@@ -217,9 +183,9 @@ describe('ingest-send', () => {
       assert.match(output, /waiting 0\.\d s to try again, NO_ANSWER: the server is not trusted: .*; --ca must contain/);
       assert.equal(/stopped: the server is not trusted: .*; run again to send the rest$/m.test(output), input === '');
     }
-    assert.equal(arrivals.length, 0);
+    assert.deepEqual(server.seen, []);
     await ended(0, '', 'untrusted.ndjson');
-    assert.deepEqual(new Set(arrivals.map(({ body }) => body)), new Set(lines));
+    assert.deepEqual(new Set(bodies()), new Set(lines));
   });
 
   it('sends events again that a gateway did not accept for a while, but not those that it refused for good', async () => {
@@ -228,34 +194,34 @@ describe('ingest-send', () => {
     const forGood = lines.slice(0, 5);
     const code = { 401: 'UNAUTHORIZED_PRODUCER', 404: 'ROUTE_NOT_FOUND' } as const;
     for (const status of [401, 404] as const) {
-      answer = (response, body) => {
-        if (forGood.includes(body)) refused(response);
-        else if (lines.indexOf(body) % 7 === 0) accepted(response);
-        else respond(response, status, { code: code[status], retryable: false });
+      server.answer = (seen) => {
+        if (forGood.includes(seen.body)) refused(seen);
+        else if (lines.indexOf(seen.body) % 7 === 0) accepted(seen);
+        else refused(seen, status, code[status]);
       };
       const { output } = await ended(1, '', 'later.ndjson');
       assert.match(output, /some events may be accepted later; run again to send the rest$/m);
       const { line } = JSON.parse(readFileSync(path('later.ndjson.position'), 'utf8')) as { line: number };
       assert.equal(line, 5);
     }
-    answer = (response) => accepted(response);
-    arrivals = [];
+    server.answer = accepted;
+    server.seen = [];
     const again = await ended(0, '', 'later.ndjson');
     assert.match(again.output, /continuing after line 5,/);
-    assert.equal(new Set(arrivals.map(({ body }) => body)).size, 55);
+    assert.equal(new Set(bodies()).size, 55);
     assert.equal(existsSync(path('later.ndjson.position')), false);
 
     // Ten answers of 401 stop the program: nothing is left out by the next run.
-    answer = (response) => respond(response, 401, { code: code[401], retryable: false });
+    server.answer = (seen) => refused(seen, 401, code[401]);
     const stopped = await ended(1, '', 'later.ndjson');
     assert.match(
       stopped.output,
       /stopped: the gateway does not accept this producer: .*; run again to send the rest$/m,
     );
-    answer = (response) => accepted(response);
-    arrivals = [];
+    server.answer = accepted;
+    server.seen = [];
     await ended(0, '', 'later.ndjson');
-    assert.equal(new Set(arrivals.map(({ body }) => body)).size, 60);
+    assert.equal(new Set(bodies()).size, 60);
   });
 
   it('keeps its position when its input or its file of refused events fails, and writes refusals before it', async () => {
@@ -266,34 +232,61 @@ describe('ingest-send', () => {
     const { line } = JSON.parse(readFileSync(path('failing.ndjson.gz.position'), 'utf8')) as { line: number };
     assert.ok(line > 0);
     writeFileSync(path('full.ndjson'), lines.slice(0, 20).join('\n'));
-    answer = (response, body) => {
-      if (body !== lines[9]) return accepted(response);
+    server.answer = (seen) => {
+      if (seen.body !== lines[9]) return accepted(seen);
       writeFileSync(path('full.ndjson.refused'), 'of another run');
-      return refused(response);
+      return refused(seen);
     };
     const full = await ended(2, '', '--concurrency', '1', 'full.ndjson');
     assert.match(full.output, /stopped: .*EEXIST/);
     // The event whose refusal could not be written is not settled.
-    arrivals = [];
+    server.seen = [];
     await ended(1, '', 'full.ndjson');
-    assert.ok(arrivals.some(({ body }) => body === lines[9]));
+    assert.ok(bodies().includes(String(lines[9])));
   });
 
-  it('writes only reasons for waiting to a pipe, and nothing with --quiet', { tags: ['long'] }, async () => {
-    answer = (response, _body, tries) => (tries === 1 ? unavailable(response) : accepted(response));
-    const program = await ended(0, event('one'));
+  it('shows in a terminal what was sent and refused, the rate, and the time left, also of a file that it continues', async () => {
+    const lines = Array.from({ length: 120 }, (_, at) => event(`progress-${String(at).padStart(3, '0')}`));
+    writeFileSync(path('progress.ndjson'), lines.join('\n'));
+    server.answer = (seen) =>
+      lines.indexOf(seen.body) < 60 ? accepted(seen) : refused(seen, 401, 'UNAUTHORIZED_PRODUCER');
+    await ended(1, '', 'progress.ndjson');
+    server.answer = (seen) => (seen.id.endsWith('0') ? refused(seen) : accepted(seen));
+    const command = [SENDER, ...own(), '--rate', '15', 'progress.ndjson'].join(' ');
+    const program = new TestProcess('script', ['-qec', command, '/dev/null'], {}, { cwd: server.pki.folder });
+    assert.equal((await program.exited()).code, 1, program.output);
+    const steps = program.output.matchAll(
+      /\[K(\d+) sent, (\d+) refused, (\d+) events\/s, (\d+) %, about 0 min (\d+) s left/g,
+    );
+    const shown = Array.from(steps, (step) => step.slice(1).map(Number));
+    assert.ok(shown.length >= 3, program.output);
+    for (const [sent = 0, refusals = 0, perS = 0, percent = 0, leftS = 0] of shown) {
+      assert.ok(Math.abs(refusals - sent / 10) <= 1, program.output);
+      assert.ok(perS >= 8 && perS <= 20, program.output);
+      assert.ok(Math.abs(percent - (sent / 60) * 100) <= 2, program.output);
+      assert.ok(Math.abs(leftS - (60 - sent) / perS) <= 1, program.output);
+    }
+  });
+
+  it('writes to a pipe why it waits, and its progress once a minute', { tags: ['long'] }, async () => {
+    server.answer = (seen) => (server.seen.length === 1 ? unavailable(seen) : accepted(seen));
+    const lines = Array.from({ length: 100 }, (_, at) => event(`minute-${at}`));
+    const program = await ended(0, lines.join('\n'), '--rate', '1');
     const [waiting, ...others] = program.lines.filter((line) => line.startsWith('ingest-send: '));
     assert.match(waiting ?? '', /^ingest-send: waiting 0\.\d s to try again, QUEUE_UNAVAILABLE: the queue is full$/);
-    assert.deepEqual(others, []);
+    for (const line of others) assert.match(line, /^ingest-send: \d+ sent, 0 refused, 1 events\/s$/);
+    assert.ok(others.length === 1 || others.length === 2, program.output);
     assert.doesNotMatch(program.output, /\r/);
-    arrivals = [];
-    const quiet = await ended(0, event('one'), '--quiet');
-    assert.doesNotMatch(quiet.output, /waiting/);
+  });
+
+  it('writes nothing but its summary with --quiet', async () => {
+    server.answer = (seen) => (server.seen.length === 1 ? unavailable(seen) : accepted(seen));
+    assert.doesNotMatch((await ended(0, event('one'), '--quiet')).output, /ingest-send:/);
   });
 
   it('never overwrites refused events, and sends them again byte for byte with --resend', async () => {
     const binary = Buffer.concat([Buffer.from('{"id":"'), Buffer.from([0xff, 0xfe]), Buffer.from('","type":"t"}')]);
-    answer = refused;
+    server.answer = (seen) => refused(seen);
     writeFileSync(path('some.ndjson'), Buffer.concat([Buffer.from(`\n${event('text')}\n`), binary]));
     for (const run of [1, 2]) {
       const program = await ended(1, '', 'some.ndjson');
@@ -306,11 +299,11 @@ describe('ingest-send', () => {
     assert.match(named.output, /some\.ndjson\.refused: it exists already/);
     assert.equal(readFileSync(path('some.ndjson.refused'), 'utf8'), first);
 
-    arrivals = [];
+    server.seen = [];
     const half = (body: string): boolean => body.includes('text');
-    answer = (response, body) => (half(body) ? accepted(response) : refused(response));
+    server.answer = (seen) => (half(seen.body) ? accepted(seen) : refused(seen));
     await ended(1, '', '--resend', 'some.ndjson.refused');
-    assert.deepEqual(arrivals.map(({ body }) => body).sort(), [event('text'), binary.toString()].sort());
+    assert.deepEqual(bodies().sort(), [event('text'), binary.toString('latin1')].sort());
     const left = JSON.parse(readFileSync(path('some.ndjson.refused.3'), 'utf8')) as Record<string, unknown>;
     assert.equal(left['line'], 3, 'the line of the first file');
     assert.deepEqual(Buffer.from(String(left['bodyBase64']), 'base64'), binary);
@@ -324,10 +317,10 @@ describe('ingest-send', () => {
       ['events.ndjson.gz', gzipSync(input)],
       ['events.ndjson.zst', zstdCompressSync(input)],
     ] as const) {
-      arrivals = [];
+      server.seen = [];
       writeFileSync(path(name), compressed);
       await ended(0, '', name);
-      assert.equal(new Set(arrivals.map(({ body }) => body)).size, 500);
+      assert.equal(new Set(bodies()).size, 500);
       writeFileSync(path(`cut-${name}`), compressed.subarray(0, compressed.length - 20));
       const cut = await ended(2, '', `cut-${name}`);
       assert.match(cut.output, /stopped: cut-events\S*: the file was cut off: .*; the last whole line is \d+$/m);
@@ -343,16 +336,16 @@ describe('ingest-send', () => {
       const { output } = await ended(2, input, ...args);
       assert.match(output, /expected one JSON object on each line, found none in the first \d+; jq -c '\.\[\]'/);
     }
-    assert.equal(arrivals.length, 0);
+    assert.deepEqual(server.seen, []);
     const late = send([...Array<string>(9).fill('no object'), event('late')].join('\n'), '--refused', 'late.refused');
-    answer = (response, body) => (body.startsWith('{') ? accepted(response) : refused(response));
+    server.answer = (seen) => (seen.body.startsWith('{') ? accepted(seen) : refused(seen));
     assert.equal(await late.ended, 1, late.output);
     assert.deepEqual(figures(late), { accepted: 1, refused: 9, INVALID_EVENT: 9 });
     await ended(0, '', 'empty.ndjson');
   });
 
   it('prints its summary as JSON with --json, and makes refused events readable only for the owner', async () => {
-    answer = (response, body) => (body.includes('bad') ? refused(response) : accepted(response, { duplicate: true }));
+    server.answer = (seen) => (seen.id === 'bad' ? refused(seen) : accepted(seen, { duplicate: true }));
     const program = await ended(1, [event('good'), event('bad')].join('\n'), '--json', '--refused', 'json.refused');
     const { eventsPerS, p50Ms, p99Ms, ...counts } = summary(program);
     for (const figure of [eventsPerS, p50Ms, p99Ms]) assert.equal(typeof figure, 'number');
@@ -377,18 +370,17 @@ describe('ingest-send', () => {
     writeFileSync(path('linked.refused'), rows.join('\n'));
     writeFileSync(path('victim'), 'untouched');
     for (const name of ['linked.refused.position', 'linked.refused.position.new'])
-      symlinkSync(path('victim'), path(name));
-    answer = (response, body) =>
-      body === event('done') ? accepted(response) : unavailable(response, { 'Retry-After': '600' });
+      fs.symlinkSync(path('victim'), path(name));
+    server.answer = (seen) => (seen.id === 'done' ? accepted(seen) : unavailable(seen, 'Retry-After: 600\r\n'));
     const program = send('', '--resend', 'linked.refused');
     await eventually('the second event waits', () => /waiting/.test(program.output));
     program.signal('SIGINT');
     assert.equal(await program.ended, 130);
     assert.equal(readFileSync(path('victim'), 'utf8'), 'untouched');
-    arrivals = [];
-    answer = (response) => accepted(response);
+    server.seen = [];
+    server.answer = accepted;
     await ended(0, '', '--resend', 'linked.refused');
-    assert.equal(arrivals.map(({ body }) => body).join(), event('waits'));
+    assert.equal(bodies().join(), event('waits'));
   });
 
   it('exits with 2 for a wrong option, and names the mistake', async () => {

@@ -30,16 +30,3 @@ it('the pauses of a sender double from 0.1 s to 10 s with 50 % jitter, and are n
   assert.deepEqual((await pausesWith(0, 0)).slice(-4), [3_200, 5_000, 5_000, 5_000]);
   assert.deepEqual((await pausesWith(1, 7_000)).slice(0, 8), [...Array<number>(7).fill(7_000), 10_000]);
 });
-
-it('a sender starts at most ratePerS events in a second', async () => {
-  const { clock, send } = senderWith({ ratePerS: 20 });
-  const startsMs: number[] = [];
-  const once = (): Try => {
-    startsMs.push(clock.ms());
-    return { kind: 'accepted', duplicate: false, differs: false, requestId: undefined };
-  };
-  const sent = Array.from({ length: 60 }, () => send(once));
-  await clock.advance(3_000);
-  await Promise.all(sent);
-  assert.equal((startsMs.at(-1) ?? 0) - (startsMs[0] ?? 0), 59 * 50);
-});

@@ -18,14 +18,16 @@ export interface Seen {
   readonly id: string;
   readonly requestId: string;
   readonly head: string;
+  /** The bytes as latin1. */
   readonly body: string;
   readonly socket: TLSSocket;
 }
 
 export interface AnyServer {
+  readonly pki: Pki;
   readonly options: Pick<SendEventsOptions, 'url' | 'cert' | 'key' | 'ca'>;
   answer: (seen: Seen) => unknown;
-  readonly seen: Seen[];
+  seen: Seen[];
   connections: number;
   requestsInRead: number;
 }
@@ -33,7 +35,9 @@ export interface AnyServer {
 export async function serve(answer: (seen: Seen) => unknown = () => undefined): Promise<AnyServer> {
   const pki = await Pki.create();
   const { cert, key } = await pki.producer('sender');
-  const server = createServer({ cert: pki.server.certificate, key: pki.server.key }, (socket) => {
+  const ca = pki.authority.certificate;
+  const tls = { cert: pki.server.certificate, key: pki.server.key, ca, requestCert: true };
+  const server = createServer(tls, (socket) => {
     found.connections += 1;
     let text = '';
     socket.on('error', () => undefined);
@@ -50,7 +54,7 @@ export async function serve(answer: (seen: Seen) => unknown = () => undefined): 
         const body = text.slice(head.length, end);
         text = text.slice(end);
         found.requestsInRead = Math.max(found.requestsInRead, (inRead += 1));
-        const { id } = JSON.parse(body) as { id: string };
+        const [, id = ''] = /"id":"([^"]*)"/.exec(body) ?? [];
         const one = { id, requestId, head, body, socket };
         found.seen.push(one);
         found.answer(one);
@@ -58,8 +62,14 @@ export async function serve(answer: (seen: Seen) => unknown = () => undefined): 
     });
   });
   const url = `https://127.0.0.1:${await listening(server)}`;
-  const options = { url, cert, key, ca: pki.authority.certificate };
-  const found: AnyServer = { options, answer, seen: [], connections: 0, requestsInRead: 0 };
+  const found: AnyServer = {
+    pki,
+    options: { url, cert, key, ca },
+    answer,
+    seen: [],
+    connections: 0,
+    requestsInRead: 0,
+  };
   return found;
 }
 
@@ -68,8 +78,8 @@ export function http(status: number, body: string | object, more = 'Content-Type
   return `HTTP/1.1 ${status} Some Words\r\n${more}Content-Length: ${Buffer.byteLength(text)}\r\n\r\n${text}`;
 }
 
-export const accepted = ({ id }: Pick<Seen, 'id'>, more = ''): string =>
-  http(202, { id, status: 'accepted' }, `Content-Type: application/json\r\n${more}`);
+export const accepted = ({ id }: Pick<Seen, 'id'>, more = '', members: object = {}): string =>
+  http(202, { id, status: 'accepted', ...members }, `Content-Type: application/json\r\n${more}`);
 
 /** An error with the X-Request-Id of its request. */
 export const problem = ({ requestId }: Seen, members: object, status = 503, more = ''): string =>
