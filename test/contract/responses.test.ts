@@ -4,7 +4,6 @@ import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { before, describe, it } from 'node:test';
-import { gzipSync, zstdCompressSync } from 'node:zlib';
 import { erasedBody } from '../../lib/ingest/erased.ts';
 import { createSqliteWarehouse } from '../../lib/sqlite/warehouse.ts';
 import { fileGateway } from '../support/file-gateway.ts';
@@ -15,6 +14,7 @@ import { freePort } from '../support/redis.ts';
 import { eventually, temporaryFolder } from '../support/scope.ts';
 import { jwks, TokenIssuer } from '../support/tokens.ts';
 import { firstResponse, Transcript, type Seen } from '../support/transcript.ts';
+import { describeProducerContract, type ContractGateway } from './producers.ts';
 
 const BODY_BYTES_MAX = 4_096;
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
@@ -85,22 +85,9 @@ const faultPaths = (seen: Seen): string[] =>
   (JSON.parse(seen.body) as { errors?: { path: string }[] }).errors?.map(({ path }) => path) ?? [];
 
 describe('POST /events', () => {
-  it('answers 202 to an event, and duplicate to its repeat', async () => {
-    const first = await provoke(one, '202', post(event('accepted')));
-    assert.deepEqual(JSON.parse(first.body), { id: 'accepted', status: 'accepted' });
-    const again = await provoke(one, '202', post(event('accepted')));
-    assert.deepEqual(JSON.parse(again.body), { id: 'accepted', status: 'accepted', duplicate: true });
-    const other = await provoke(one, '202', post(event('accepted', { n: 2 })));
-    assert.deepEqual(JSON.parse(other.body), { id: 'accepted', status: 'accepted', duplicate: true, differs: true });
-  });
-
   for (const type of [
-    'application/json',
     'application/cloudevents+json',
-    'application/json; charset=utf-8',
     'Application/CloudEvents+JSON;charset="UTF-8"',
-    'application/json;v=1',
-    'application/json;',
     'application/json ; charset = utf8; x="a;charset=latin1"',
     'application/cloudevents+json;;v="\\""; Charset="utf\\-8" ',
   ]) {
@@ -126,12 +113,9 @@ describe('POST /events', () => {
   const deep = (levels: number): string =>
     `{"id":"deep","type":"a","d":${'['.repeat(levels - 1)}${']'.repeat(levels - 1)}}`;
   for (const [what, body, paths] of [
-    ['an empty body', '', ['']],
     ['a byte order mark', `\ufeff${event('bom')}`, ['']],
     ['bytes after the JSON text', `${event('trailing')}x`, ['']],
     ['65 levels of nesting', deep(65), ['']],
-    ['invalid UTF-8', Buffer.from([0x7b, 0xff, 0x7d]), ['']],
-    ['no members', '{}', ['/id', '/type']],
     ['a lone surrogate in an id', event('\ud83d'), ['/id']],
     ['a type that a line break ends', '{"id":"a","type":"a\\n"}', ['/type']],
   ] as const) {
@@ -168,14 +152,6 @@ describe('POST /events', () => {
     assert.equal((await redis.entries()).filter(({ fields }) => fields['body']?.includes('"nobody"')).length, 0);
   });
 
-  it("answers 409 to the id of another producer's event, and 404 to a lookup of it", async () => {
-    await provoke(one, '202', post(event('taken')));
-    const two = gateway.client(await pki.producer('two'));
-    await provoke(two, '409 EVENT_ID_CONFLICT', post(event('taken')));
-    await provoke(two, '404 EVENT_NOT_FOUND', { path: '/events/taken' });
-    await provoke(two, '404 EVENT_NOT_FOUND', { method: 'HEAD', path: '/events/taken' });
-  });
-
   it('answers 413 to an announced length over the limit, before a byte of the body', async () => {
     await twice(
       '413 INVALID_EVENT',
@@ -202,33 +178,6 @@ describe('POST /events', () => {
     await provoke(one, '202', post(event('full', { filler: 'x'.repeat(BODY_BYTES_MAX - empty.length) })));
   });
 
-  it('answers 415 to another media type, another character set and an unknown content coding', async () => {
-    for (const type of [
-      'text/plain',
-      'application/jsonx',
-      'application/json; charset=latin1',
-      'application/json;v=1;charset="utf-16"',
-      'application/cloudevents+json; charset=utf8; CHARSET=us-ascii',
-      'application/json, text/plain',
-      'application/cloudevents-batch+json',
-      '',
-    ]) {
-      await provoke(one, '415 INVALID_EVENT', post(event('typed'), { 'content-type': type }));
-    }
-    await provoke(one, '415 INVALID_EVENT', { method: 'POST', path: '/events', body: event('typed') });
-    for (const coding of ['br', 'gzip, zstd'])
-      await provoke(one, '415 INVALID_EVENT', post(event('typed'), { 'content-encoding': coding }));
-  });
-
-  it('answers 202 to a compressed event, and 400 to a broken stream', async () => {
-    const coded = (coding: string, body: string | Buffer): Ask => post(body, { 'content-encoding': coding });
-    await provoke(one, '202', coded('gzip', gzipSync(event('gzip-coded'))));
-    await provoke(one, '202', coded('zstd', zstdCompressSync(event('zstd-coded'))));
-    await provoke(one, '202', coded('Identity', event('identity-coded')));
-    await provoke(one, '400 INVALID_COMPRESSION', coded('gzip', event('typed')));
-    await provoke(one, '413 INVALID_EVENT', coded('zstd', zstdCompressSync(' '.repeat(BODY_BYTES_MAX + 1))));
-  });
-
   it('answers 503 while too much is in flight, and 202 once it is not', async () => {
     const holder = await gateway.socket(producer);
     holder.write(`${head('holder', `Content-Length: ${event('holder').length}`)}{`);
@@ -243,6 +192,38 @@ describe('POST /events', () => {
     await provoke(one, '202', post(event('over')));
   });
 });
+
+describeProducerContract(
+  'of the gateway',
+  async (): Promise<ContractGateway> => {
+    const { cert, key } = producer;
+    const [usual, limited] = await Promise.all([
+      TestGateway.start(redis, pki),
+      TestGateway.start(redis, pki, { INGEST_PRODUCER_RATE_MAX: '1' }),
+    ]);
+    const [client, strict] = [usual.client(producer), limited.client(producer)];
+    const other = usual.client(await pki.producer('another'));
+    return {
+      options: { url: `https://127.0.0.1:${usual.port}`, cert, key, ca: pki.authority.certificate },
+      client,
+      takeByAnother: async (id) => assert.equal((await other.post(event(id))).status, 202),
+      overQuota: async (body) => {
+        for (;;) {
+          const reply = await strict.post(body);
+          if (reply.status !== 202) return reply;
+        }
+      },
+      fail: async () => {
+        await redis.signal('SIGKILL');
+        return async () => {
+          await redis.start();
+          await eventually('the queue is back', async () => (await client.post(event('back'))).status === 202);
+        };
+      },
+    };
+  },
+  transcript,
+);
 
 describe('a gateway that limits its producers', () => {
   it('answers 403 to a disabled producer and to a type that is not allowed, and 429 over the quota', async () => {
