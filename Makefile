@@ -80,7 +80,8 @@ simulate: setup ## run interleavings with faults in virtual time, after the brok
 # Tests that need more than this machine may have: a browser, compilers, other runtimes, or a mirror of packages.
 image-test: FILES = test/deploy/container.ts ## build the Containerfile with buildah on a local base image, and land events with it
 installed-test: FILES = test/deploy/installed.ts ## type the commands of deploy/install.md on an empty Debian under systemd, as root; needs Debian's mirror
-snippets: FILES = test/clients/compiled-snippets.ts ## run the Go and Java examples of openapi/PRODUCERS.md, with Debian's golang-go and default-jdk-headless
+snippets: FILES = test/clients/ways.long.ts ## run all programs of openapi/PRODUCERS.md, with Debian's golang-go and default-jdk-headless
+snippets: export SNIPPETS = all
 browser-test: FILES = test/browser/status-page.ts test/browser/report.ts ## test the status page and toollint's HTML report in Chromium; pictures are in .ingest/pictures
 status-picture: FILES = test/browser/picture.ts ## take the README's picture of the status page, on a quiet machine
 sarif-check: FILES = test/toollint/convert/sarif-multitool.check.ts ## check toollint's SARIF with Microsoft's sarif-multitool and GitHub's rules; installs 100 MB

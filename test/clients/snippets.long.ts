@@ -2,34 +2,14 @@ import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { before, describe, it } from 'node:test';
+import { it } from 'node:test';
 import { promisify } from 'node:util';
 import { startFakeGateway } from '../../lib/send/fake-gateway.ts';
 import { createClient, type Client } from '../../lib/send/client.ts';
 import { Pki } from '../support/pki.ts';
 import { startPostgres } from '../support/postgres.ts';
 import { atEnd } from '../support/scope.ts';
-import { ADDRESS, ensureCommand, folderWithClient, PAGE, python, snippet, SnippetRunner } from '../support/snippets.ts';
-
-describe("the loops of the producers' page", () => {
-  let runner: SnippetRunner;
-  before(async () => {
-    runner = await SnippetRunner.start();
-  });
-
-  it('in shell with curl sends an event until it is accepted', async () => {
-    ensureCommand('curl', 'curl');
-    await runner.sends('sh', 'send.sh', 'sh', ['send.sh']);
-  });
-
-  it('in Python sends an event until it is accepted', async () => {
-    await runner.sends('python', 'send.py', python(), ['send.py']);
-  });
-
-  it('in JavaScript sends an event until it is accepted', async () => {
-    await runner.sends('js', 'send.mjs', process.execPath, ['--disable-warning=ExperimentalWarning', 'send.mjs']);
-  });
-});
+import { ADDRESS, ensureCommand, folderWithClient, PAGE, snippet, SnippetRunner } from '../support/snippets.ts';
 
 it("the web server of the producers' page answers after its event was accepted, survives a mistake, and ends", async () => {
   const runner = await SnippetRunner.start();
@@ -40,10 +20,9 @@ await once(server, 'listening');
 for (const body of ['{"number":7}', 'not JSON', '{"number":8}'])
   console.log((await fetch(\`http://127.0.0.1:\${server.address().port}\`, { method: 'POST', body })).status);
 process.kill(process.pid, 'SIGTERM');`;
-  const program = text.replaceAll(ADDRESS, runner.gateway.url).replace('listen(8080)', "listen(0, '127.0.0.1')");
-  writeFileSync(join(runner.folder, 'handler.mjs'), program);
-  const args = ['--disable-warning=ExperimentalWarning', 'handler.mjs'];
-  const { stdout } = await promisify(execFile)(process.execPath, args, { cwd: runner.folder, timeout: 30_000 });
+  const program = { text: text.replace('listen(8080)', "listen(0, '127.0.0.1')"), file: 'handler.mjs' };
+  const args = ['--disable-warning=ExperimentalWarning'];
+  const stdout = await runner.run({ ...program, command: process.execPath, args });
   assert.equal(stdout, '201\n500\n201\n');
   assert.equal(runner.gateway.events.map(({ id }) => id).join(), 'shop-order-7,shop-order-8');
 });
