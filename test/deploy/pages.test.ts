@@ -54,6 +54,20 @@ describe('the files of deploy/redis', () => {
     }
   });
 
+  it('give replicas and sentinels the rights that the documentation of Redis lists for them', () => {
+    const users = read('deploy/redis/users.acl');
+    for (const [name, wanted] of [
+      ['ingest-replica', '+psync +replconf +ping'],
+      [
+        'ingest-sentinel',
+        'allchannels +multi +slaveof +ping +exec +subscribe +config|rewrite +role +publish +info +client|setname +client|kill +script|kill',
+      ],
+    ] as const) {
+      const [, rights = ''] = new RegExp(`^user ${name} on >\\S+ (.*)$`, 'm').exec(users) ?? [];
+      assert.deepEqual(rights.split(' ').sort(), wanted.split(' ').sort(), name);
+    }
+  });
+
   it('contain the settings of install.md', () => {
     const wanted = /^aclfile[^`]*(?=^```)/m.exec(read('deploy/install.md'))?.[0].trim().split('\n') ?? [];
     assert.ok(wanted.length >= 7);

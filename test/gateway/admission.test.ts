@@ -37,6 +37,19 @@ describe('admission', () => {
     assert.ok(!admission.take('b', 0));
   });
 
+  it('admits a growing event of a producer without others up to the limit, and no more of one with others', () => {
+    const admission = new Admission(10, 100);
+    assert.ok(admission.take('other', 10));
+    assert.ok(admission.take('a', 0));
+    for (const bytes of [80, 9, 1]) assert.ok(admission.growOf('a', bytes), `${bytes} bytes`);
+    assert.ok(!admission.growOf('a', 1));
+    assert.equal(admission.bytes, 100);
+    admission.end('a');
+    for (const bytes of [0, 60]) assert.ok(admission.take('b', bytes));
+    assert.ok(admission.growOf('b', 10));
+    assert.ok(!admission.growOf('b', 10), 'others need what is free');
+  });
+
   it('admits bytes up to the limit', () => {
     const admission = new Admission(10, 100);
     assert.ok(admission.take('a', 60));
