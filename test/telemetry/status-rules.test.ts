@@ -63,9 +63,9 @@ describe('the rules of the status page', () => {
   it('call landing stopped only after a whole window without it', () => {
     const stopped = { landed: 0, unlanded: () => 500 };
     polled(stopped, 5);
-    assert.deepEqual(page.problems(), []);
+    assert.deepEqual(problems(), []);
     polled(stopped, 25, 6);
-    assert.equal(page.problems()[0]?.word, 'NOT LANDING');
+    assert.equal(problems()[0]?.word, 'NOT LANDING');
   });
 
   it('forget a stop of landing as soon as events land', () => {
