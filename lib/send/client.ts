@@ -50,7 +50,7 @@ export function createClient(options: SendEventsOptions | JournalOptions): Clien
 /**
  * Sends events with a client of its own, as `Client.sendEvents` does. The call throws a TypeError or a RangeError for
  * invalid options. The generator throws the errors of `events` and of the journal. It throws SendingStopped if the
- * first ten answers are all 401 or 403.
+ * first ten answers all refuse the producer.
  */
 export function sendEvents<T extends EventInput>(events: Events<T>, options: JournalOptions<T>): Results<T | Buffer>;
 export function sendEvents<T extends EventInput>(events: Events<T>, options: SendEventsOptions): Results<T>;

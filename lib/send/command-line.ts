@@ -29,7 +29,7 @@ Usage: ingest-send [options] [FILE]    FILE may be .gz or .zst; "-" is standard 
 An event is sent again after "retryable": true, or no answer. Its id makes that safe.
 A line of the refused file is {"line","code","status","answer","body"} ("bodyBase64" if it is not UTF-8).
 FILE.position has the line after which the next run continues: all events up to it were accepted, or refused for good.
-The next run sends events again after 401, 403, 404 or the last try.
+The next run sends events again after 401, 403 (but not TYPE_NOT_ALLOWED), ROUTE_NOT_FOUND or the last try.
 
 Exit codes: 0 all events accepted, 1 some not, 2 wrong usage or a file that cannot be read or written, 130 interrupted.
 `;

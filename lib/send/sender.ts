@@ -153,15 +153,18 @@ export function reasonOf(answer: unknown): string {
   return typeof reason === 'string' ? printable(reason).slice(0, 200) : 'no reason given';
 }
 
-/** If the first UNAUTHORIZED_MAX results are all 401 or 403, sendEvents stops, because all events would be refused. */
+/** Codes of refusals that concern the producer, and not the type of an event. */
+const UNAUTHORIZED = ['UNAUTHORIZED_PRODUCER', 'PRODUCER_DISABLED'];
+
+/** If the first UNAUTHORIZED_MAX answers refuse the producer, sendEvents stops, because it would refuse all events. */
 const UNAUTHORIZED_MAX = 10;
 
-/** Returns a function that throws SendingStopped at the last of the first results if all of them are 401 or 403. */
+/** Returns a function that throws SendingStopped at the last of the first answers if all of them refuse the producer. */
 export function unauthorized(): (result: SendResult<unknown>) => void {
   let count = 0;
   return (result) => {
     if (!('answerMs' in result) || (result.kind === 'refused' && result.status === 0)) return;
-    if (result.kind === 'accepted' || (result.status !== 401 && result.status !== 403)) count = Number.NaN;
+    if (result.kind !== 'refused' || !UNAUTHORIZED.includes(result.code)) count = Number.NaN;
     else if ((count += 1) === UNAUTHORIZED_MAX)
       throw new SendingStopped(
         `the gateway does not accept this producer: the first ${UNAUTHORIZED_MAX} answers were ${result.status} ` +
@@ -171,7 +174,7 @@ export function unauthorized(): (result: SendResult<unknown>) => void {
 }
 
 /** Codes of refusals that concern the producer, the URL or the token. The gateway may accept the event later. */
-const EVENT_UNREAD = new Set(['UNAUTHORIZED_PRODUCER', 'PRODUCER_DISABLED', 'ROUTE_NOT_FOUND', 'HEADERS_TOO_LARGE']);
+const EVENT_UNREAD = new Set([...UNAUTHORIZED, 'ROUTE_NOT_FOUND', 'HEADERS_TOO_LARGE']);
 
 /** True if the event is settled: it was accepted, or refused for a reason that another time does not change. */
 export function isForGood(result: SendResult<unknown>): boolean {

@@ -77,7 +77,10 @@ function testsFor(changed: readonly string[], graph: ReadonlyMap<string, readonl
   const all = globSync('test/**/*.test.ts', { cwd: CLONE });
   const near = [...reached, ...all.filter(isNear)].filter((path) => path.endsWith('.test.ts'));
   const rest = all.filter((path) => !changed.every((one) => /^(?:lib|bin)\/.*\.ts$/.test(one)) && !near.includes(path));
-  return [...new Set([...near.filter(isNear), ...near, ...rest])];
+  // Only long tests run the programs of a page.
+  const isPage = changed.every((path) => path.endsWith('.md'));
+  const ofPage = isPage ? [...reached].filter((path) => path.startsWith('test/clients/')) : [];
+  return [...new Set([...ofPage, ...near.filter(isNear), ...near, ...rest])];
 }
 
 const CACHED = { NODE_COMPILE_CACHE: join(ROOT, 'node_modules/.cache/compile') };

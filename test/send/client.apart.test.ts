@@ -376,7 +376,7 @@ describe('a client says what to do', () => {
     await assertReason(other, /refused the TLS handshake: .*check "cert" and "key"/);
   });
 
-  it('if the first ten answers are all 401 or 403', async () => {
+  it('if the first ten answers refuse the producer, but not if they refuse a type', async () => {
     gateway.next('noAnswer', ...Array<NextAnswer>(5).fill(401), ...Array<NextAnswer>(5).fill(403));
     const found: string[] = [];
     const options = { url: gateway.url, concurrency: 1 };
@@ -390,6 +390,9 @@ describe('a client says what to do', () => {
     for await (const { kind } of sendEvents(events('b', 20), options))
       if (mixed.push(kind) === 1) gateway.next(...Array<NextAnswer>(19).fill(403));
     assert.deepEqual(mixed, ['accepted', ...Array<string>(19).fill('refused')]);
+    gateway.next(...Array<NextAnswer>(19).fill('TYPE_NOT_ALLOWED'));
+    const typed = await kinds(sendEvents(events('c', 20), options));
+    assert.deepEqual(typed, [...Array<string>(19).fill('refused'), 'accepted']);
   });
 });
 
