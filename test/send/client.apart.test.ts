@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
-import { readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { createServer, type IncomingHttpHeaders } from 'node:http';
 import { join } from 'node:path';
 import { createServer as createTcpServer, type Socket } from 'node:net';
@@ -195,6 +195,10 @@ describe('a client that the gateway does not accept for a while', () => {
     const idle = createClient({ url: gateway.url, journal });
     await new Promise(setImmediate);
     await idle.close();
+    const unopened = createClient({ url: gateway.url, journal: `${journal}.new` });
+    await unopened.close();
+    await assert.rejects(unopened.resume(), /was closed/);
+    assert.ok(!existsSync(`${journal}.new`));
     // The lease of the other client ends after ten seconds.
     assert.ok(performance.now() - startMs < 5_000);
     assert.equal(readFileSync(`${journal}.lock`, 'utf8'), lock);
