@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
 import { eventually } from '../support/scope.ts';
 import { deployFile } from './deploy-files.ts';
-import { promtool, startRunbookSystem, type RunbookSystem } from './runbook-system.ts';
+import { LAST_NAME, promtool, startRunbookSystem, type RunbookSystem } from './runbook-system.ts';
 
 const PROGRAMS =
   'curl|ingest-(?:gateway|consumer|admin)|openssl|redis-cli|systemctl|kubectl|journalctl|ss|sysctl|pg_dump|pg_restore|sqlite3|du|make|printf|\\[';
@@ -34,11 +34,15 @@ function commandsOf(page: string): readonly string[] {
 const UNITS = 'units need a machine that systemd has started';
 const KUBERNETES = 'there is no Kubernetes cluster';
 const RESTORED = 'test/admin restores a queue with these commands';
+const ERASED = 'test/admin/erased-bytes.long.ts removes the bytes with these commands';
 const CANNOT: Readonly<Record<string, string>> = {
   'kubectl get pods': KUBERNETES,
   'kubectl get deploy ingest-consumer': KUBERNETES,
   'kubectl rollout restart deployment/ingest-gateway': KUBERNETES,
   'kubectl get cronjob ingest-reconcile': KUBERNETES,
+  'kubectl get cronjob ingest-prune': KUBERNETES,
+  'kubectl logs': KUBERNETES,
+  'kubectl create job --from=cronjob/ingest-prune ingest-prune-now': KUBERNETES,
   'kubectl apply': KUBERNETES,
   'kubectl rollout status': KUBERNETES,
   'make setup': 'every target of make runs it first',
@@ -52,6 +56,11 @@ const CANNOT: Readonly<Record<string, string>> = {
   'systemctl stop ingest-gateway@9470': UNITS,
   'systemctl restart ingest-consumer@9464': UNITS,
   'systemctl enable --now ingest-consumer@9474': 'test/deploy/installed.ts enables units',
+  'redis-cli CONFIG SET aof-use-rdb-preamble no': ERASED,
+  'redis-cli BGREWRITEAOF': ERASED,
+  'redis-cli INFO persistence | grep aof_last_bgrewrite_status:ok && systemctl restart redis-server': ERASED,
+  'redis-cli BGSAVE': ERASED,
+  'systemctl restart redis-server': ERASED,
   'systemctl stop redis-server': RESTORED,
   'systemctl start redis-server': RESTORED,
   'redis-cli CONFIG REWRITE': 'the server here has no configuration file',
@@ -77,6 +86,12 @@ const append = (more: string) => (): readonly [string, string] => ['', more];
 const host = ({ consumerUrl }: RunbookSystem): readonly [string, string] => ['http://127.0.0.1:9464', consumerUrl];
 const port = ({ gateway }: RunbookSystem): readonly [string, string] => [':8443', `:${gateway.port}`];
 const aNode = ({ cluster }: RunbookSystem): string => `127.0.0.1:${cluster.nodes[0]?.port}`;
+
+const ENTRY = /^(\d{13}-\d+)$/m;
+const lastEntry = ({ run }: RunbookSystem): readonly [string, string] => [
+  'NAME',
+  ENTRY.exec(run('redis-cli XREVRANGE ingest + - COUNT 1').text)?.[1] ?? '',
+];
 
 const OLD_PASSWORD = "redis-cli ACL SETUSER ingest-gateway '>OLD'";
 
@@ -122,6 +137,12 @@ const STEPS: Readonly<Record<string, Step>> = {
     says: /^passwords$\n^[0-9a-f]{64}$\n^[0-9a-f]{64}$/m,
     after: OLD_PASSWORD,
   },
+  "redis-cli ACL SETUSER ingest-operator +xdel +xsetid '+xgroup|setid'": { says: /^OK$/m },
+  [`redis-cli XDEL ingest ${LAST_NAME}`]: { says: /^1$/m, with: ({ endStream }) => endStream().then(() => ['', '']) },
+  'redis-cli XREVRANGE ingest + - COUNT 1': { says: ENTRY },
+  'redis-cli XSETID ingest NAME MAXDELETEDID NAME': { says: /^OK$/m, with: lastEntry },
+  'redis-cli XGROUP SETID ingest warehouse NAME': { says: /^OK$/m, with: lastEntry },
+  "redis-cli ACL SETUSER ingest-operator -xdel -xsetid '-xgroup|setid'": { says: /^OK$/m },
   'sum by (code) (rate(ingest_errors_total[5m]))': { says: /\{code="QUEUE_UNAVAILABLE"\} => 0/, soon: true },
   'count by (version) (ingest_build_info)': { says: /\{version="[^"]+\+git[^"]+"\} => 2/, soon: true },
   'openssl x509 -enddate -noout -in server.pem': { says: /^notAfter=/m },
@@ -143,7 +164,7 @@ const STEPS: Readonly<Record<string, Step>> = {
   },
   'ingest-admin quarantine list --reason refused_by_warehouse --since 12h': { says: /refused_by_warehouse/ },
   'ingest-admin quarantine replay --reason refused_by_warehouse': { says: /audit: .* replay .*: 2 changed/ },
-  'ingest-admin quarantine drop --reason invalid_event': { says: /audit: .* drop .*: 1 changed/ },
+  'ingest-admin quarantine drop --reason invalid_event': { says: /audit: .* drop .*: 2 changed/ },
   'quarantine drop ENTRY': { says: /0|no/, with: () => ['ENTRY', '0-1'], exits: 1 },
   'quarantine drop': { says: /0|no/, with: append(' --reason schema'), exits: 1 },
   'quarantine replay': { says: /0|no/, with: append(' --reason schema'), exits: 1 },
@@ -202,7 +223,7 @@ describe('the commands of the runbook', () => {
       if (after !== undefined) system.run(typed(after, system.prometheusUrl));
       const [from, to] = (await given?.(system)) ?? ['', ''];
       const asTyped = typed(command, system.prometheusUrl);
-      const line = from === '' ? asTyped + to : asTyped.replace(from, to);
+      const line = from === '' ? asTyped + to : asTyped.replaceAll(from, to);
       if (soon === true) await eventually(command, () => says.test(system.run(line).text));
       const { status, text } = system.run(line);
       assert.match(text, says);

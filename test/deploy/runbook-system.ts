@@ -1,5 +1,6 @@
 // Starts the servers and programs that the runbook's commands need, with events in the queue, the warehouse and
 // quarantine.
+import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
 import { copyFileSync, writeFileSync } from 'node:fs';
 import { delimiter, dirname, join } from 'node:path';
@@ -18,6 +19,8 @@ import { tool } from './deploy-files.ts';
 import { RunningPrometheus } from './running-prometheus.ts';
 
 const BIN = new URL('../../bin/', import.meta.url).pathname;
+
+export const LAST_NAME = '18446744073709551615-18446744073709551615';
 
 export type RunbookSystem = Awaited<ReturnType<typeof startRunbookSystem>>;
 
@@ -72,6 +75,16 @@ export async function startRunbookSystem() {
   const options = { cwd: folder, env: environment({ ...env, PATH: path }), timeout: WITHIN_MS } as const;
   return {
     ...{ cluster, store, gateway, consumerUrl, prometheusUrl },
+    /** Adds the entry after which no other fits, and waits until the gateway names the cure and a consumer is done. */
+    endStream: async (): Promise<void> => {
+      await redis.command('XADD', 'ingest', LAST_NAME, 'producer', 'shop', 'body', 'no event');
+      assert.equal((await client.post(event('refused'))).status, 503);
+      const ready = async (): Promise<string> => (await fetch(`http://127.0.0.1:${admin}/health/ready`)).text();
+      await eventually('the gateway is not ready', async () => (await ready()).includes('the last possible name'));
+      await eventually('the entry is in quarantine', async () =>
+        (await store.quarantine()).some(({ entry }) => entry.includes(LAST_NAME)),
+      );
+    },
     run(command: string): { readonly status: number | null; readonly text: string } {
       const { status, stdout, stderr } = spawnSync('sh', ['-c', command], { ...options, encoding: 'utf8' });
       return { status, text: stdout + stderr };

@@ -136,7 +136,7 @@ describe('a stream whose last name has been used', () => {
       const lines = commands.replaceAll(last, name).replaceAll("'", '').trim().split('\n');
       for (const line of lines) {
         const [[newest = ''] = []] = (await redis.command('XREVRANGE', 'ingest', '+', '-', 'COUNT', '1')) as [string][];
-        const [, ...words] = line.replace('NAME', newest).trim().split(' ');
+        const [, ...words] = line.replaceAll('NAME', newest).trim().split(' ');
         await redis.command(...(words as [string]));
       }
     }
