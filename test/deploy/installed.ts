@@ -1,14 +1,16 @@
 // Types the commands of install.md on an empty Debian that systemd has booted in a container, as root, and prints the
-// time to the first landed event. Then it tries a SQLite warehouse, an upgrade, a downgrade and a purge.
+// time to the first landed event. Then it follows the upgrade chapter from the version that landed last and back, and
+// tries a SQLite warehouse, a removal and a purge.
 //
 // `make installed-test` runs it. It needs root, debootstrap, systemd-nspawn, and Debian's mirror.
 import assert from 'node:assert/strict';
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { before, describe, it } from 'node:test';
-import { makePackages } from '../package/installation.ts';
+import { cloneOfBase, makePackages } from '../package/installation.ts';
+import { TestProcess } from '../support/gateway.ts';
 import { atEnd, eventually, temporaryFolder } from '../support/scope.ts';
 import { deployFile, tool } from './deploy-files.ts';
 
@@ -17,9 +19,7 @@ const MIRROR = 'http://deb.debian.org/debian';
 const PATIENCE_MS = 300_000;
 
 const blocksOf = (page: string): readonly string[] =>
-  [...deployFile(page).matchAll(/^ *```\w*\n([^]*?)^ *```$/gm)].map(([, block = '']) =>
-    block.replaceAll(/(?<=[>:'])PASSWORD/g, 'secret'),
-  );
+  [...deployFile(page).matchAll(/^ *```\w*\n([^]*?)^ *```$/gm)].map(([, block = '']) => block.replaceAll(/^ +/gm, ''));
 
 type Machine = Awaited<ReturnType<typeof boot>>;
 
@@ -75,43 +75,66 @@ async function boot(packages: string) {
   return { path: (path: string) => join(root, path), sh, ok, prints };
 }
 
-/** Builds the package, and the same one with another version. */
-function debianPackages(): { readonly folder: string; readonly older: string } {
+/** Builds the Debian packages of this version and, in `older/`, of the version that landed last. */
+function debianPackages(): string {
   const folder = temporaryFolder('installed-packages-', '/var/tmp');
-  cpSync(makePackages(), folder, { recursive: true });
-  execFileSync(join(ROOT, 'bin/make-archives'), [folder], { stdio: 'ignore' });
-  const [newer = ''] = readdirSync(folder).filter((name) => name.endsWith('.deb'));
-  mkdirSync(join(folder, 'older'));
-  const tree = join(folder, 'tree');
-  execFileSync('dpkg-deb', ['--raw-extract', join(folder, newer), tree]);
-  const control = join(tree, 'DEBIAN/control');
-  writeFileSync(control, readFileSync(control, 'utf8').replace(/^Version: .*$/m, 'Version: 0.9.0'));
-  const older = 'older/ingest-gateway_0.9.0_amd64.deb';
-  execFileSync('dpkg-deb', ['-Zgzip', '--build', tree, join(folder, older)], { stdio: 'ignore' });
-  execFileSync('rm', ['-r', tree]);
-  return { folder, older: `./${older}` };
+  for (const [name, root] of [
+    ['.', ROOT],
+    ['older', cloneOfBase()],
+  ] as const) {
+    cpSync(makePackages(root), join(folder, name), { recursive: true });
+    execFileSync(join(root, 'bin/make-archives'), [join(folder, name)], { stdio: 'ignore' });
+  }
+  return folder;
+}
+
+/** Sends events with the trial certificates in a folder until it is stopped. */
+function startLoad(certificates: string) {
+  const runFile = join(temporaryFolder(), 'run');
+  writeFileSync(runFile, '');
+  const event = `{\\"id\\":\\"load-$at\\",\\"type\\":\\"load\\"}`;
+  const events = `at=0; while [ -e ${runFile} ]; do echo "${event}"; at=$((at+1)); sleep 0.02; done`;
+  const [ca, cert, key] = ['client-ca.pem', 'shop.pem', 'shop-key.pem'].map((name) => join(certificates, name));
+  const send = `${ROOT}bin/ingest-send --url https://localhost:8443 --cert ${cert} --key ${key} --ca ${ca} --tries 1000 --json`;
+  const sender = new TestProcess('sh', ['-c', `{ ${events}; } | ${send} --refused ${runFile}.refused -`], {});
+  return {
+    /** Resolves with the number of events, all of which were accepted. */
+    stop: async (): Promise<number> => {
+      rmSync(runFile);
+      const { code } = await sender.exited();
+      assert.equal(code, 0, sender.output);
+      return (JSON.parse(sender.lines.find((line) => line.startsWith('{')) ?? '{}') as { accepted: number }).accepted;
+    },
+  };
 }
 
 describe('the package on an empty Debian', () => {
   let machine: Machine;
-  let older: string;
-  const blocks = blocksOf('install.md');
+  const blocks = blocksOf('install.md').map((block) => block.replaceAll(/(?<=[>:'])PASSWORD/g, 'secret'));
   const block = (begins: string): string =>
-    blocks.find((one) => one.trimStart().startsWith(begins)) ??
-    assert.fail(`install.md has no block that begins with ${begins}`);
+    blocks.find((one) => one.startsWith(begins)) ?? assert.fail(`install.md has no block that begins with ${begins}`);
   const enabled = 'systemctl restart ingest-consumer@9464 ingest-gateway@9470';
   const ready = async (): Promise<void> => {
     for (const port of [9464, 9470])
       await machine.prints(`curl -s http://127.0.0.1:${port}/health/ready`, /"status":"ready"/);
   };
 
+  /** Installs the TLS files and the settings, starts the units, and returns the probes of the page. */
+  const configure = (): string => {
+    machine.ok(block('install -d -g ingest'), '', '/root');
+    const [gateway = '', consumer = ''] = blocks.filter((one) => one.startsWith('INGEST_QUEUE_URI='));
+    writeFileSync(machine.path('etc/ingest/gateway.env'), gateway, { flag: 'a' });
+    writeFileSync(machine.path('etc/ingest/consumer.env'), consumer, { flag: 'a' });
+    const [enable = '', probes = ''] = block('systemctl enable').split('\n');
+    machine.ok(enable);
+    return probes;
+  };
+
   before(
     async () => {
-      const packages = debianPackages();
-      older = packages.older;
-      machine = await boot(packages.folder);
+      machine = await boot(debianPackages());
     },
-    { timeout: PATIENCE_MS },
+    { timeout: 2 * PATIENCE_MS },
   );
 
   it('lands its first event by the commands of install.md', { timeout: PATIENCE_MS }, async (t) => {
@@ -123,12 +146,7 @@ describe('the package on an empty Debian', () => {
     machine.ok('su postgres -c psql', block('CREATE ROLE'));
     const [certificates = ''] = blocksOf('RUNBOOK.md').filter((one) => one.startsWith('openssl req'));
     machine.ok(certificates, '', '/root');
-    machine.ok(block('install -d -g ingest'), '', '/root');
-    const [gateway = '', consumer = ''] = blocks.filter((one) => one.startsWith('INGEST_QUEUE_URI='));
-    writeFileSync(machine.path('etc/ingest/gateway.env'), gateway, { flag: 'a' });
-    writeFileSync(machine.path('etc/ingest/consumer.env'), consumer, { flag: 'a' });
-    const [enable = '', probes = ''] = block('systemctl enable').split('\n');
-    machine.ok(enable);
+    const probes = configure();
     assert.equal(machine.ok(probes).match(/"ready"/g)?.length, 2);
     const [send = '', look = ''] = block('curl --cacert').split(/\n(?=curl)/);
     assert.match(machine.ok(send, '', '/root'), /"status":"accepted"/);
@@ -139,11 +157,97 @@ describe('the package on an empty Debian', () => {
     assert.match(machine.ok(block('su postgres')), /shop\/1/);
     const asAdmin = block('export INGEST_QUEUE_URI');
     assert.match(machine.ok(asAdmin), /replica/);
-    const timer = block('install -m 600').replace(/^ln -s.*$/m, 'systemctl start ingest-reconcile');
+    const timer = block('install -m 600').replace(/^ln -s.*$/m, '');
     const shown = machine.ok(`${asAdmin}\n${timer}\ncat /var/lib/ingest-metrics/ingest_reconcile.prom`);
     assert.match(shown, /^ingest_reconcile_events\{place="missing"\} 0$/m);
     for (const unit of ['ingest-gateway@9470', 'ingest-consumer@9464'])
       assert.match(machine.ok(`ls /var/cache/ingest/${unit.replace('@', '-')}`), /./, 'its own compiled code');
+  });
+
+  it('is upgraded and taken back by the chapter of the runbook, under load', { timeout: 2 * PATIENCE_MS }, async () => {
+    const page = blocksOf('RUNBOOK.md');
+    const first = page.findIndex((one) => one.startsWith('dpkg-deb --extract'));
+    const [unpack = '', rights = '', check = '', upgrade = ''] = page.slice(first);
+    const [install = '', restart = '', version = ''] = upgrade.split('\n');
+    const asOperator = "alias redis-cli='redis-cli --user ingest-operator --pass secret --no-auth-warning'\n";
+    const changeTo = async (installing: string, ...units: readonly string[]): Promise<void> => {
+      machine.ok(`DEBIAN_FRONTEND=noninteractive ${installing} </dev/null`);
+      const [number = ''] = machine.ok("dpkg-query -W -f '${Version}' ingest-gateway").split('\n');
+      for (const unit of units) {
+        machine.ok(restart.replace('ingest-consumer@9464', unit));
+        await machine.prints(
+          version.replace('9464', unit.split('@')[1] ?? ''),
+          new RegExp(`version="${number.replaceAll(/[.+]/g, '\\$&')}"`),
+        );
+        await ready();
+      }
+    };
+    const goBack = install.replace('install ./', 'install --allow-downgrades ./older/');
+    const [consumer, gateway] = ['ingest-consumer@9464', 'ingest-gateway@9470'] as const;
+
+    await changeTo(goBack, gateway, consumer);
+    const installed = readFileSync(machine.path('usr/lib/ingest-gateway/deploy/install.md'), 'utf8');
+    const users = installed.match(/^ACL SETUSER ingest-[cg].*$/gm) ?? [];
+    machine.ok(`${asOperator}redis-cli`, users.join('\n').replaceAll(' on >PASSWORD', ' reset on >secret'));
+    machine.ok(enabled);
+    await ready();
+    const settings = machine.ok('cat /etc/ingest/gateway.env');
+    const load = startLoad(machine.path('root'));
+
+    machine.ok(unpack);
+    const isAllowed = users.every((user) => deployFile('install.md').includes(user));
+    const unchanged = machine.sh(check);
+    assert.equal(unchanged.status, isAllowed ? 0 : 4, unchanged.text);
+    assert.match(machine.ok(asOperator + rights), /^(OK\n){5}$/);
+    assert.equal(machine.ok(check).match(/the configuration is good/g)?.length, 2);
+    await changeTo(install, consumer, gateway);
+    assert.equal(machine.ok('cat /etc/ingest/gateway.env'), settings);
+    assert.equal(machine.ok("dpkg-query -W -f '${Conffiles}' ingest-gateway"), '');
+    await changeTo(goBack, gateway, consumer);
+    await changeTo(install, consumer, gateway);
+    const accepted = await load.stop();
+    assert.ok(accepted > 100, String(accepted));
+    const rows = `echo "SELECT count(*) FROM events WHERE type = 'load'" | su postgres -c 'psql -At ingest'`;
+    await machine.prints(rows, new RegExp(`^${accepted}$`, 'm'));
+  });
+
+  it('reaches Redis and PostgreSQL over TLS by the commands of configure.md', { timeout: PATIENCE_MS }, async () => {
+    // The servers have the certificate of the gateway.
+    machine.ok(
+      `cp client-ca.pem server-ca.pem
+install -o redis -g redis -m 640 server.pem server-key.pem server-ca.pem /etc/redis
+cat >>/etc/redis/redis.conf <<END
+tls-port 6380
+tls-auth-clients no
+tls-cert-file /etc/redis/server.pem
+tls-key-file /etc/redis/server-key.pem
+tls-ca-cert-file /etc/redis/server-ca.pem
+END
+data=$(echo 'SHOW data_directory' | su postgres -c 'psql -At' 2>/dev/null)
+install -o postgres -g postgres -m 600 server.pem server-key.pem $data
+su postgres -c psql <<END
+ALTER SYSTEM SET ssl_cert_file = 'server.pem';
+ALTER SYSTEM SET ssl_key_file = 'server-key.pem';
+END
+systemctl restart redis-server postgresql
+cd /etc/ingest
+sed -i 's|redis:\\(.*\\)@127.0.0.1:6379|rediss:\\1@localhost:6380|; s|@127.0.0.1/ingest|@localhost/ingest?sslmode=verify-full|' *.env`,
+      '',
+      '/root',
+    );
+    const [settings = ''] = blocksOf('configure.md').filter((one) =>
+      one.startsWith('install -g ingest -m 640 server-ca.pem'),
+    );
+    machine.ok(settings, '', '/root');
+    machine.ok(enabled);
+    await ready();
+    const before = machine.ok('cat /var/lib/ingest-metrics/ingest_reconcile.prom');
+    machine.ok('systemctl start ingest-reconcile');
+    assert.notEqual(machine.ok('cat /var/lib/ingest-metrics/ingest_reconcile.prom'), before);
+    const cli = `redis-cli --user ingest-operator --pass secret --tls --cacert /etc/ingest/tls/server-ca.pem -h localhost -p 6380`;
+    assert.match(machine.ok(`${cli} CLIENT LIST`), /user=ingest-gateway/);
+    const sessions = 'SELECT DISTINCT usename FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) WHERE ssl ORDER BY 1';
+    assert.match(machine.ok(`echo "${sessions}" | su postgres -c 'psql -At'`), /^ingest_consumer$/m);
   });
 
   it('lands events in a SQLite file that the gateway and ingest-admin read', { timeout: PATIENCE_MS }, async () => {
@@ -162,15 +266,6 @@ describe('the package on an empty Debian', () => {
     assert.match(machine.ok(`runuser -u ingest -- env ${environment} ingest-admin event shop/2`), /landed/);
   });
 
-  it('is upgraded without a question, and keeps the settings', { timeout: PATIENCE_MS }, () => {
-    const settings = machine.ok('cat /etc/ingest/gateway.env');
-    machine.ok(`apt install --allow-downgrades ${older}`);
-    assert.match(machine.ok('dpkg --status ingest-gateway'), /^Version: 0\.9\.0$/m);
-    machine.ok('DEBIAN_FRONTEND=noninteractive apt install ./ingest-gateway_*.deb </dev/null');
-    assert.equal(machine.ok('cat /etc/ingest/gateway.env'), settings);
-    assert.equal(machine.ok("dpkg-query -W -f '${Conffiles}' ingest-gateway"), '');
-  });
-
   it('starts again what ran when it was removed, and nothing else', { timeout: PATIENCE_MS }, async () => {
     machine.ok('systemctl enable ingest-consumer@9465');
     machine.ok('DEBIAN_FRONTEND=noninteractive apt remove ingest-gateway');
@@ -186,5 +281,12 @@ describe('the package on an empty Debian', () => {
     assert.equal(left, '');
     assert.match(machine.ok('ls /var/lib/ingest'), /warehouse\.db/);
     machine.ok('getent passwd ingest');
+  });
+
+  it('runs from the archive by the commands of the page', { timeout: PATIENCE_MS }, async () => {
+    // The user stays after a purge.
+    machine.ok(block('tar -xzf').replace(/^useradd.*$/m, ''));
+    assert.equal(machine.ok(configure()).match(/"ready"/g)?.length, 2);
+    assert.match(machine.ok('readlink -f /usr/bin/ingest-gateway'), /^\/opt\/ingest-gateway-/);
   });
 });
