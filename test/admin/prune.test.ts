@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { describe, it } from 'node:test';
+import { describe, it, type TestContext } from 'node:test';
 import { QueueFailed, streamOf, type QueueAdmin } from '../../lib/ingest/queue-admin.ts';
 import type { Clock } from '../../lib/process/clock.ts';
 import { SYSTEM } from '../support/system.ts';
@@ -19,6 +19,20 @@ describe('prune', () => {
   };
   const ids = (): unknown => admin.column('SELECT id FROM events ORDER BY id');
   const quarantined = (): number => admin.column('SELECT entry FROM events_quarantine').length;
+  /** Other clocks of the queue and the warehouse. */
+  const clocksOf = (t: TestContext) => {
+    const { queue, warehouse } = admin.session(t);
+    const off = (ms: number) => ({ clock: () => Promise.resolve(Date.now() + ms) });
+    const [stream = assert.fail()] = queue.streams;
+    return {
+      queueOff: (ms: number) => ({
+        queue: {
+          streams: [...queue.streams, { status: () => stream.status(), ...off(ms) }],
+        } as unknown as QueueAdmin,
+      }),
+      warehouseOff: (ms: number) => ({ warehouse: { ...warehouse, ...off(ms) } }),
+    };
+  };
   const clockOff = (ms: () => number): Clock =>
     Object.assign(Object.create(SYSTEM.clock) as Clock, { epochMs: () => Date.now() + ms() });
 
@@ -65,12 +79,17 @@ describe('prune', () => {
     assert.deepEqual(ids(), ['1']);
   });
 
+  it('measures ages by the earliest clock', async (t) => {
+    const { queueOff, warehouseOff } = clocksOf(t);
+    await fill([2 + 20_000 / DAY_MS]);
+    for (const change of [queueOff(-50_000), warehouseOff(-50_000), { clock: clockOff(() => -50_000) }])
+      await admin.assertShows(t, 'prune --older-than 48h', 0, /^removed 0 rows/, undefined, change);
+    await admin.assertShows(t, 'prune --older-than 48h', 0, /^removed 1 row /);
+  });
+
   it('deletes nothing if the clocks of machine, queue or warehouse differ by more than a minute', async (t) => {
     await fill([401]);
-    const { queue, warehouse } = admin.session(t);
-    const off = (ms: number) => ({ clock: () => Promise.resolve(Date.now() + ms) });
-    const queueOff = (ms: number) => ({ queue: { streams: [...queue.streams, off(ms)] } as unknown as QueueAdmin });
-    const warehouseOff = (ms: number) => ({ warehouse: { ...warehouse, ...off(ms) } });
+    const { queueOff, warehouseOff } = clocksOf(t);
     const told =
       /^nothing was removed: the clocks differ by .* \(this machine's <time>, the queue's <time>.*\); set the clock that is wrong/;
     for (const change of [
