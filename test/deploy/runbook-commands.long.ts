@@ -88,9 +88,9 @@ const port = ({ gateway }: RunbookSystem): readonly [string, string] => [':8443'
 const aNode = ({ cluster }: RunbookSystem): string => `127.0.0.1:${cluster.nodes[0]?.port}`;
 
 const ENTRY = /^(\d{13}-\d+)$/m;
-const lastEntry = ({ run }: RunbookSystem): readonly [string, string] => [
+const lastEntry = (system: RunbookSystem): readonly [string, string] => [
   'NAME',
-  ENTRY.exec(run('redis-cli XREVRANGE ingest + - COUNT 1').text)?.[1] ?? '',
+  ENTRY.exec(system.run('redis-cli XREVRANGE ingest + - COUNT 1').text)?.[1] ?? '',
 ];
 
 const OLD_PASSWORD = "redis-cli ACL SETUSER ingest-gateway '>OLD'";
