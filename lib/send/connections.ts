@@ -95,14 +95,19 @@ export class Connections {
     { body, encoded, fields, requestId = `${this.#requestIds}-${(this.#requests += 1)}` }: Content,
     own?: AbortSignal,
   ): Promise<Try> {
-    return new Promise((settle) => {
+    let abort = (): void => undefined;
+    const result = new Promise<Try>((settle) => {
       // The request stays on its connection, because later answers depend on it.
-      own?.addEventListener('abort', () => settle(unansweredTry(ABORTED)), { once: true });
+      abort = () => settle(unansweredTry(ABORTED));
       const head = `${fields}X-Request-Id: ${requestId}\r\nContent-Length: ${encoded.length}\r\n\r\n`;
       const dueMs = this.options.clock.ms() + this.options.timeoutMs;
       this.#waiting.push({ head, body, encoded, requestId, settle, dueMs, displaced: false });
       this.#sendWaiting();
     });
+    if (own === undefined) return result;
+    own.addEventListener('abort', abort);
+    // The caller's signal may live as long as the process.
+    return result.finally(() => own.removeEventListener('abort', abort));
   }
 
   /** Settles all pending requests as unanswered, and closes the connections. */

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
+import { getEventListeners } from 'node:events';
 import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { createServer, type IncomingHttpHeaders } from 'node:http';
 import { join } from 'node:path';
@@ -177,6 +178,17 @@ describe('a client that the gateway does not accept for a while', () => {
     late.abort();
     assert.ok((await started).kind === 'interrupted' && (await started).durationMs < 20_000);
     await other[Symbol.asyncDispose]();
+  });
+
+  it('leaves nothing on a signal of many calls, which may live as long as the process', async () => {
+    const { signal } = new AbortController();
+    const client = createClient({ url: gateway.url, concurrency: 2, journal: join(temporaryFolder(), 'journal') });
+    gateway.next('unavailable', 'noAnswer');
+    const sent = events('many', 20).map((one) => client.send(one, { signal }));
+    assert.deepEqual(await kindsOf(sent), ['accepted']);
+    for (const stem of ['a', 'b']) await kinds(client.sendEvents(events(stem, 5), { signal }));
+    assert.equal(getEventListeners(signal, 'abort').length, 0);
+    await client.close();
   });
 
   it('ends at the time limit of close while another client has its journal, and then opens none', async () => {
