@@ -15,7 +15,7 @@ import type { Log } from '../process/log.ts';
 import { messageOf } from '../process/message-of.ts';
 import { allStarted, EXIT, StartFailure } from '../process/program.ts';
 import { reloadable, type Reloadable } from '../process/reloadable.ts';
-import { shown } from '../process/uri.ts';
+import { quotedValue } from '../process/uri.ts';
 
 /** Members are `undefined` if the configuration does not name the file. */
 export interface GatewayFiles {
@@ -148,7 +148,7 @@ export function watchFiles(
 
 /** Returns a function that counts each request for the keys at a URL, and logs a failure unless it repeats the last. */
 function fetchReporter(url = '', onOutcome: (current: boolean) => void, log: Log): TokenVerifier['onFetched'] {
-  const setting = `INGEST_TOKEN_JWKS=${shown('INGEST_TOKEN_JWKS', url)}`;
+  const setting = `INGEST_TOKEN_JWKS=${quotedValue('INGEST_TOKEN_JWKS', url)}`;
   let last: string | undefined;
   return (failure) => {
     onOutcome(failure === undefined);

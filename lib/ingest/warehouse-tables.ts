@@ -23,9 +23,9 @@ export interface Dialect {
   /** A query whose column `rows` is an inexact but cheap number of events. */
   readonly estimate: string;
   /** Converts a time column to Unix milliseconds or RFC 3339. */
-  readonly shown: (column: string) => string;
+  readonly timeValue: (column: string) => string;
   /** Converts a time column to text that `time` reads without loss. */
-  readonly exact: (column: string) => string;
+  readonly exactTime: (column: string) => string;
   /** Converts a parameter (RFC 3339, or text from `exact`) to a time. */
   readonly time: (parameter: string) => string;
   readonly afterAllTimes: string;
@@ -44,7 +44,7 @@ export function adminOfTables(dialect: Dialect): Shared {
   return { ...landedRows(dialect), ...quarantineRows(dialect), ...auditRows(dialect), ...changes(dialect) };
 }
 
-function landedRows({ rows, change, code, estimate, shown, exact, time, isIn, digest }: Dialect) {
+function landedRows({ rows, change, code, estimate, timeValue, exactTime, time, isIn, digest }: Dialect) {
   return {
     async counts() {
       const count = async (sql: string): Promise<number> => Number((await rows(sql))[0]?.['rows']);
@@ -58,7 +58,7 @@ function landedRows({ rows, change, code, estimate, shown, exact, time, isIn, di
       return { events, estimated, quarantine };
     },
     async landed(id) {
-      const times = `${shown('accepted_at')} AS "acceptedAtMs", ${shown('landed_at')} AS "landedAtMs"`;
+      const times = `${timeValue('accepted_at')} AS "acceptedAtMs", ${timeValue('landed_at')} AS "landedAtMs"`;
       const [row] = await rows(
         `SELECT id, type, producer, ${times}, CAST(body AS text) AS body FROM events WHERE id = $1`,
         id,
@@ -66,7 +66,7 @@ function landedRows({ rows, change, code, estimate, shown, exact, time, isIn, di
       return row && (plain(row) as LandedRow);
     },
     async rowsOf(ids) {
-      const sql = `SELECT id, producer, ${shown('accepted_at')} AS "acceptedAtMs", ${digest('body')} AS digest,
+      const sql = `SELECT id, producer, ${timeValue('accepted_at')} AS "acceptedAtMs", ${digest('body')} AS digest,
         CASE WHEN length(body) < ${ERASED_LENGTH_MAX} AND body LIKE '%"erased":true}' THEN body END AS erased
         FROM events WHERE ${isIn('id', '$1')}`;
       return (await rows(sql, JSON.stringify(ids))).map((row) => {
@@ -75,7 +75,7 @@ function landedRows({ rows, change, code, estimate, shown, exact, time, isIn, di
       });
     },
     async *landedSince(type, sinceMs) {
-      const sql = `SELECT id AS key, body, ${exact('landed_at')} AS at FROM events
+      const sql = `SELECT id AS key, body, ${exactTime('landed_at')} AS at FROM events
         WHERE (landed_at, id) > (${time('$1')}, $2) AND type = $3 ORDER BY landed_at, id LIMIT ${BODIES_PAGE}`;
       for await (const page of paged(timeText(sinceMs), BODIES_PAGE, (...after) => rows(sql, ...after, type)))
         yield page.map(({ key, body }) => ({ id: String(key), body: String(body) }));
@@ -84,7 +84,7 @@ function landedRows({ rows, change, code, estimate, shown, exact, time, isIn, di
   } satisfies Partial<WarehouseAdmin>;
 }
 
-function changes({ rows, change, exact, time, isIn, nowMs, refuses }: Dialect) {
+function changes({ rows, change, exactTime, time, isIn, nowMs, refuses }: Dialect) {
   return {
     async land({ id, type, producer, acceptedAtMs, body, traceparent = null }) {
       const sql = `INSERT INTO events (id, type, producer, accepted_at, landed_at, body, traceparent)
@@ -98,7 +98,7 @@ function changes({ rows, change, exact, time, isIn, nowMs, refuses }: Dialect) {
       const { name, at, key } = PRUNED_TABLES[table];
       const before = timeText(beforeMs);
       const page = await rows(
-        `SELECT ${exact(at)} AS at, ${key} AS key FROM ${name}
+        `SELECT ${exactTime(at)} AS at, ${key} AS key FROM ${name}
          WHERE ${at} < ${time('$1')} AND (${at}, ${key}) > (${time('$2')}, $3) ORDER BY ${at}, ${key} LIMIT $4`,
         ...[before, ...(from ?? [timeText(0), '']), limit],
       );
@@ -115,9 +115,9 @@ function changes({ rows, change, exact, time, isIn, nowMs, refuses }: Dialect) {
   } satisfies Partial<WarehouseAdmin>;
 }
 
-function quarantineRows({ rows, change, code, shown, exact, time, afterAllTimes, isIn }: Dialect) {
-  const ABOUT = `entry, id, traceparent, producer, reason, ${shown('accepted_at')} AS "acceptedAtMs",
-    ${shown('quarantined_at')} AS "quarantinedAtMs", length(body) AS "bodyBytes"`;
+function quarantineRows({ rows, change, code, timeValue, exactTime, time, afterAllTimes, isIn }: Dialect) {
+  const ABOUT = `entry, id, traceparent, producer, reason, ${timeValue('accepted_at')} AS "acceptedAtMs",
+    ${timeValue('quarantined_at')} AS "quarantinedAtMs", length(body) AS "bodyBytes"`;
   const entries = async (sql: string, ...values: readonly SqlValue[]): Promise<readonly string[]> =>
     (await rows(`SELECT entry FROM events_quarantine WHERE ${sql}`, ...values)).map(({ entry }) => String(entry));
   const bodies = async (where: string, value: string): Promise<readonly QuarantineBody[]> =>
@@ -136,7 +136,7 @@ function quarantineRows({ rows, change, code, shown, exact, time, afterAllTimes,
     async *quarantineList(filter) {
       const next = (...after: readonly string[]): Promise<readonly SqlRow[]> => {
         const values: SqlValue[] = [...after];
-        const sql = `SELECT ${ABOUT}, entry AS key, ${exact('quarantined_at')} AS at FROM events_quarantine
+        const sql = `SELECT ${ABOUT}, entry AS key, ${exactTime('quarantined_at')} AS at FROM events_quarantine
           WHERE (quarantined_at, entry) < (${time('$1')}, $2) AND ${matches(filter, values)}
           ORDER BY quarantined_at DESC, entry DESC LIMIT ${PAGE}`;
         return rows(sql, ...values);
@@ -164,7 +164,7 @@ function quarantineRows({ rows, change, code, shown, exact, time, afterAllTimes,
   } satisfies Partial<WarehouseAdmin>;
 }
 
-function auditRows({ rows, change, shown, exact, time }: Dialect) {
+function auditRows({ rows, change, timeValue, exactTime, time }: Dialect) {
   return {
     async audit({ id, atMs, actor, command, what, changed = null }) {
       const sql = `INSERT INTO ingest_audit (id, at, actor, command, what, changed)
@@ -172,11 +172,11 @@ function auditRows({ rows, change, shown, exact, time }: Dialect) {
       await change(sql, id, timeText(atMs), actor, command, what, changed);
     },
     async *removals(command, sinceMs) {
-      const sql = `SELECT id AS key, what, changed IS NULL AS open, ${shown('at')} AS shown, ${exact('at')} AS at
+      const sql = `SELECT id AS key, what, changed IS NULL AS open, ${timeValue('at')} AS "atMs", ${exactTime('at')} AS at
         FROM ingest_audit
         WHERE (at, id) > (${time('$1')}, $2) AND command = $3 ORDER BY at, id LIMIT ${REMOVALS_PAGE}`;
       for await (const page of paged(timeText(sinceMs), REMOVALS_PAGE, (...after) => rows(sql, ...after, command)))
-        yield* page.map(({ what, shown: at, open }) => {
+        yield* page.map(({ what, atMs: at, open }) => {
           return { names: namesOf(String(what)), atMs: timeMs(at), isOpen: Boolean(open) };
         });
     },
@@ -233,12 +233,12 @@ export const schemaSteps = ({ exists, name, producer, time, bytes, count, option
  * A query for the row and the quarantine rows of the id $1. SQL cannot compare names as this project does, so it
  * returns candidates for the producer $2: `lower` may change ASCII letters only.
  */
-export const findSql = (shown: Dialect['shown']): string => `
+export const findSql = (timeValue: Dialect['timeValue']): string => `
   SELECT 1 AS landed, producer, CAST(body AS text) AS text, NULL AS body, type, NULL AS reason,
-    ${shown('accepted_at')} AS "acceptedAtMs", ${shown('landed_at')} AS "endAtMs", traceparent
+    ${timeValue('accepted_at')} AS "acceptedAtMs", ${timeValue('landed_at')} AS "endAtMs", traceparent
   FROM events WHERE id = $1
   UNION ALL
-  SELECT 0, producer, NULL, body, NULL, reason, ${shown('accepted_at')}, ${shown('quarantined_at')}, traceparent
+  SELECT 0, producer, NULL, body, NULL, reason, ${timeValue('accepted_at')}, ${timeValue('quarantined_at')}, traceparent
   FROM events_quarantine
   WHERE id = $1 AND (lower(producer) = lower($2) OR octet_length(producer) > length(producer))
   ORDER BY landed DESC, "endAtMs" DESC LIMIT 8`;
@@ -282,7 +282,7 @@ const namesOf = (what: string): readonly string[] =>
 /** Clamps to 1970, because PostgreSQL does not parse negative years in this form. No row is older. */
 const timeText = (ms: number): string => new Date(Math.max(0, ms)).toISOString();
 
-const timeMs = (shown: unknown): number => (typeof shown === 'number' ? shown : Date.parse(String(shown)));
+const timeMs = (value: unknown): number => (typeof value === 'number' ? value : Date.parse(String(value)));
 
 /** Converts times to Unix milliseconds, and NULL to undefined. */
 const plain = (row: SqlRow): object =>

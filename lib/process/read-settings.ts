@@ -5,7 +5,7 @@ import type { LogLevel } from './log.ts';
 import { errno, fileFault, readOperatorFileOnce, textOf } from './operator-file.ts';
 import type { PlainSetting, Program, UriSetting } from './setting-kinds.ts';
 import { KNOWN_KEYS, RETIRED, settingsOf, type Key, type SETTINGS } from './settings.ts';
-import { expectedUri, isUnencrypted, postgresFiles, shown, uriFault } from './uri.ts';
+import { expectedUri, isUnencrypted, postgresFiles, quotedValue, uriFault } from './uri.ts';
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -43,7 +43,7 @@ export class Settings {
 
   /** Adds a problem that only the caller can detect, such as two values that contradict each other. */
   problem(key: Key | `${Key}_FILE` | `OTEL_${string}`, expected: string, value = this.#environment[key]): undefined {
-    const setting = value === undefined || value === '' ? key : `${key}=${shown(key, value)}`;
+    const setting = value === undefined || value === '' ? key : `${key}=${quotedValue(key, value)}`;
     this.#problems.push(`${setting}: ${expected}`);
   }
 

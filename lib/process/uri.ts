@@ -106,7 +106,7 @@ export const sqlitePath = (uri: string): string | undefined =>
 
 export const sqliteUri = (path: string): string => `${SQLITE}${path.split('/').map(encodeURIComponent).join('/')}`;
 
-export const shown = (key: string, value: string): string => JSON.stringify(maskedValue(key, value));
+export const quotedValue = (key: string, value: string): string => JSON.stringify(maskedValue(key, value));
 
 /** Masks passwords in all settings, because any of them may be a URL that contains one. */
 export const maskedValue = (key: string, value: string): string =>

@@ -13,7 +13,7 @@ export interface BatchMessage {
 
 type Row = readonly [id: string, type: string, producer: string, acceptedAtMs: number, trace: string, bytes: number];
 
-export function messageOf(batch: readonly LandingEvent[]): BatchMessage {
+export function toMessage(batch: readonly LandingEvent[]): BatchMessage {
   const bodies = new Uint8Array(batch.reduce((bytes, { body }) => bytes + body.length, 0));
   let end = 0;
   const rows = batch.map(({ id, type, producer, acceptedAtMs, traceparent = '', body }): Row => {

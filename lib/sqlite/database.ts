@@ -47,7 +47,7 @@ const FIND = numbered(findSql((column) => column));
 
 interface Handle {
   readonly database: DatabaseSync;
-  readonly identity: string;
+  readonly inode: string;
   /** The log and its index. SQLite creates them for the first call. */
   logs: readonly string[] | undefined;
   readonly statements: Map<string, StatementSync>;
@@ -126,17 +126,17 @@ export class Database {
   }
 
   get #logs(): readonly string[] {
-    return [`${this.#path}-wal`, `${this.#path}-shm`].map(identityOf);
+    return [`${this.#path}-wal`, `${this.#path}-shm`].map(inodeOf);
   }
 
   /** Throws if the file does not exist. Opens it again if it, its log or the log's index was deleted or replaced. */
   #opened(): Handle {
-    const identity = identityOf(this.#path);
-    if (identity === MISSING) throw new Error(NO_FILE);
-    if (this.#handle !== undefined && this.#handle.identity !== identity) this.close();
+    const inode = inodeOf(this.#path);
+    if (inode === MISSING) throw new Error(NO_FILE);
+    if (this.#handle !== undefined && this.#handle.inode !== inode) this.close();
     if (this.#handle?.logs !== undefined) this.#keepLog(this.#handle.database, this.#handle.logs);
     const statements = new Map<string, StatementSync>();
-    return (this.#handle ??= { database: openFile(this.#path, this.#readOnly), identity, logs: undefined, statements });
+    return (this.#handle ??= { database: openFile(this.#path, this.#readOnly), inode, logs: undefined, statements });
   }
 
   #keepLog(database: DatabaseSync, previous: readonly string[]): void {
@@ -168,7 +168,7 @@ export class Database {
 
 const MISSING = '';
 
-function identityOf(path: string): string {
+function inodeOf(path: string): string {
   const status = statSync(path, { bigint: true, throwIfNoEntry: false });
   return status === undefined ? MISSING : `${status.dev} ${status.ino}`;
 }

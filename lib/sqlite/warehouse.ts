@@ -8,7 +8,7 @@ import { extname } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import { BatchRefused, TablesDiffer, WarehouseMisconfigured, type Warehouse } from '../ingest/warehouse.ts';
 import type { SqliteWarehouseOptions } from './database.ts';
-import { messageOf } from './batch-message.ts';
+import { toMessage } from './batch-message.ts';
 import type { Methods, WorkerCall, WorkerReply } from './worker.ts';
 
 interface Pending {
@@ -17,11 +17,11 @@ interface Pending {
 }
 
 export function createSqliteWarehouse(options: SqliteWarehouseOptions): Warehouse {
-  const thread = new Thread(options);
+  const thread = new FileThread(options);
   return {
     prepare: () => thread.ask('prepare', []),
     land: (batch) => {
-      const message = messageOf(batch);
+      const message = toMessage(batch);
       return thread.ask('land', [message], [message.bodies.buffer]);
     },
     quarantine: (entries) => thread.ask('quarantine', [copiesOf(entries)]),
@@ -52,7 +52,7 @@ const KINDS: Readonly<Record<string, new (message: string, options: ErrorOptions
 };
 
 /** Starts the worker on the first call. The worker keeps the process alive only while a call is pending. */
-class Thread {
+class FileThread {
   readonly #options: SqliteWarehouseOptions;
   readonly #pending = new Map<number, Pending>();
   #worker: Worker | undefined;

@@ -8,7 +8,7 @@ it('up to a million events are counted exactly, and above that the estimate is r
     const left = [...answers];
     const rows: Dialect['rows'] = (sql) =>
       Promise.resolve(sql.includes('GROUP BY') ? [] : [{ rows: left.shift() ?? assert.fail(sql) }]);
-    const dialect = { rows, estimate: 'an estimate', shown: String, exact: String };
+    const dialect = { rows, estimate: 'an estimate', timeValue: String, exactTime: String };
     return adminOfTables(dialect as unknown as Dialect).counts();
   };
   const events = { estimated: false, quarantine: [] };

@@ -5,7 +5,7 @@ import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { Settings, type Environment } from '../../lib/process/read-settings.ts';
 import { addressText, type PlainSetting } from '../../lib/process/setting-kinds.ts';
-import { maskedUri, shown, sqlitePath, sqliteUri } from '../../lib/process/uri.ts';
+import { maskedUri, quotedValue, sqlitePath, sqliteUri } from '../../lib/process/uri.ts';
 import { KNOWN_KEYS, RETIRED, SETTINGS, type Key } from '../../lib/process/settings.ts';
 import { shownSettings } from '../../lib/process/settings-help.ts';
 import { temporaryFolder } from '../support/scope.ts';
@@ -313,8 +313,8 @@ describe('a URI', () => {
       ['redis+cluster://u:hun@ter2@h1:1,h2:2', 'redis+cluster://u:***@h1:1,h2:2'],
     ] as const)
       assert.equal(maskedUri(text), masked);
-    assert.equal(shown('INGEST_LOG_LEVEL', 'loud'), '"loud"');
-    assert.equal(shown('INGEST_WAREHOUSE_URI', 'sqlite:a b/c.db'), '"sqlite:a b/c.db"');
+    assert.equal(quotedValue('INGEST_LOG_LEVEL', 'loud'), '"loud"');
+    assert.equal(quotedValue('INGEST_WAREHOUSE_URI', 'sqlite:a b/c.db'), '"sqlite:a b/c.db"');
   });
 
   it('is masked for any password', () => {
