@@ -24,7 +24,6 @@ export function createSqliteAdmin(path: string, clock: Clock): WarehouseAdmin {
       return Promise.reject(new WarehouseFailed(messageOf(misconfigured(cause, path)), { cause }));
     }
   };
-  const same = (text: string): string => text;
 
   return {
     uri: sqliteUri(path),
@@ -33,9 +32,9 @@ export function createSqliteAdmin(path: string, clock: Clock): WarehouseAdmin {
       change: (sql, ...values) => run((database) => Number(database.prepare(numbered(sql)).run(...values).changes)),
       code: CODE,
       estimate: ESTIMATE,
-      timeValue: same,
-      exactTime: same,
-      time: same,
+      timeValue: String,
+      exactTime: String,
+      time: String,
       afterAllTimes: 'after',
       nowMs: () => clock.epochMs(),
       refuses,
