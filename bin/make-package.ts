@@ -67,7 +67,7 @@ for (const [name, documents] of Object.entries(DOCUMENTS)) {
     writeFileSync(join(commonjs, 'package.json'), '{ "type": "commonjs" }\n');
   }
   copyLaunchers(manifest, stage);
-  for (const path of globSync('lib/**/*.{lua,html,js}', { cwd: root }))
+  for (const path of globSync('lib/**/*.{lua,html,js,txt}', { cwd: root }))
     if (existsSync(join(stage, dirname(path), path.endsWith('.lua') ? '..' : '.')))
       cpSync(join(root, path), join(stage, path));
   for (const [from, to] of Object.entries({ ...documents, LICENSE: 'LICENSE' }))

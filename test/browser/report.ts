@@ -4,7 +4,9 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { describe, it } from 'node:test';
+import type { Finding, Report } from '../../lib/toollint/toollint.ts';
 import { temporaryFolder } from '../support/scope.ts';
+import { sampleFinding, sampleReport } from '../toollint/support/samples.ts';
 import { assertFits, visit } from './browser.ts';
 
 const TOOLLINT = join(import.meta.dirname, '../../bin/toollint');
@@ -13,50 +15,25 @@ const folder = temporaryFolder();
 
 const SEVERITIES = ['error', 'warning', 'info'] as const;
 
-function findingOf(index: number, more: object = {}) {
-  return {
-    ruleId: `rule-${index % 37}`,
-    severity: SEVERITIES[index % 3] ?? 'info',
-    message: `Unexpected call ${index}`,
-    fingerprint: `f${index}`,
-    fingerprintVersion: 'toolLint/v1',
-    occurrence: 1,
-    location: { scope: 'file', path: `src/area${index % 13}/file${index % 900}.ts`, line: index + 1, column: 7 },
-    codeSnippet: 'const thing = call();',
-    standardIds: [],
-    docsUrl: 'https://lint.example/rules/rule',
-    ...more,
-  };
-}
-
-type Finding = ReturnType<typeof findingOf>;
-
+const findingOf = (index: number, more: object = {}): Finding => ({
+  ...sampleFinding({
+    ...{ ruleId: `rule-${index % 37}`, severity: SEVERITIES[index % 3] ?? 'info', message: `Unexpected call ${index}` },
+    ...{ path: `src/area${index % 13}/file${index % 900}.ts`, line: index + 1, column: 7, text: `call ${index}` },
+  }),
+  codeSnippet: 'const thing = call();',
+  docsUrl: 'https://lint.example/rules/rule',
+  ...more,
+});
 const findings = (count: number): Finding[] => Array.from({ length: count }, (_, index) => findingOf(index));
 
-function reportOf(found: readonly Finding[], more: object = {}) {
-  const count = (severity: string): number => found.filter((one) => one.severity === severity).length;
-  const summary = { totalFiles: 900, totalIssues: found.length, parseErrors: 0, ruleErrors: 0 };
-  return {
-    schemaVersion: 1,
-    tool: { name: 'toolLint', version: '1.0.0' },
-    execution: { status: 'complete', diagnostics: [] as object[] },
-    scan: {
-      scopeKnown: true,
-      target: { kind: 'project', path: '.' },
-      timestamp: '2026-11-24T10:00:00.000Z',
-      durationMs: 3456,
-      profile: null,
-      enabledRuleIds: ['rule-0', 'rule-1', 'rule-2'],
-      include: [] as string[],
-      exclude: [],
-    },
-    selection: { quiet: false },
-    gate: { status: 'failed', name: 'strict', message: 'errors 2 > 0' } as object,
-    summary: { ...summary, bySeverity: { error: count('error'), warning: count('warning'), info: count('info') } },
-    findings: found,
-    ...more,
-  };
-}
+/** A report that the strict gate failed, with these changes. */
+const reportOf = (found: readonly Finding[], change: (report: Report) => unknown = () => undefined): Report =>
+  sampleReport(found, (report) => {
+    report.gate = { status: 'failed', name: 'strict', message: 'errors 2 > 0' };
+    report.scan.enabledRuleIds = findings(37).map(({ ruleId }) => ruleId);
+    change(report);
+  });
+const ungated = (report: Report): unknown => (report.gate = { status: 'not-evaluated' });
 
 let pages = 0;
 function pageOf(report: object, ...args: string[]): string {
@@ -97,28 +74,28 @@ describe('the HTML report', () => {
 
   it('shows hostile text as text', async () => {
     const hostile = findingOf(0, {
-      ruleId: HOSTILE,
-      message: HOSTILE,
-      codeSnippet: HOSTILE,
-      suggestion: HOSTILE,
+      ...{ ruleId: HOSTILE, message: HOSTILE, codeSnippet: HOSTILE, suggestion: HOSTILE },
       docsUrl: 'javascript:alert(3)',
       location: { scope: 'file', path: `${HOSTILE}.ts`, line: 1, column: 1 },
     });
-    const diagnostics = [{ kind: 'rule-error', message: HOSTILE, ruleId: HOSTILE }];
-    const execution = { status: 'incomplete', diagnostics };
-    const gate = { status: 'failed', name: HOSTILE, message: HOSTILE };
-    const summary = { ...reportOf([hostile]).summary, ruleErrors: 1 };
-    const { page, faults } = await visit(pageOf(reportOf([hostile], { execution, gate, summary })));
+    const report = reportOf([hostile], (one) => {
+      one.scan.enabledRuleIds.push(HOSTILE);
+      const diagnostics = [{ kind: 'rule-error' as const, message: HOSTILE, ruleId: HOSTILE }];
+      one.execution = { status: 'incomplete', diagnostics };
+      one.gate = { status: 'failed', name: HOSTILE, message: HOSTILE };
+    });
+    const { page, faults } = await visit(pageOf(report));
     assert.ok((await page.textContent('.file li'))?.includes(HOSTILE));
     assert.equal(await page.locator('img, main script, a[href^=javascript]').count(), 0);
     assert.deepEqual(faults, []);
   });
 
   it('shows first that an analysis is incomplete, and why', async () => {
-    const diagnostics = [{ kind: 'parse-error', message: 'Unexpected token }', relativePath: 'src/broken.ts' }];
-    const execution = { status: 'incomplete', diagnostics };
-    const summary = { ...reportOf([findingOf(0)]).summary, parseErrors: 1 };
-    const { page } = await visit(pageOf(reportOf([findingOf(0)], { execution, summary })));
+    const diagnostic = { kind: 'parse-error' as const, message: 'Unexpected token }', relativePath: 'src/broken.ts' };
+    const report = reportOf([findingOf(0)], (one) => {
+      one.execution = { status: 'incomplete', diagnostics: [diagnostic] };
+    });
+    const { page } = await visit(pageOf(report));
     const first = (await page.locator('main > *').first().textContent()) ?? '';
     assert.match(first, /incomplete: 1 diagnostic.*parse-error src\/broken\.ts: Unexpected token \}/);
   });
@@ -137,11 +114,13 @@ describe('the HTML report', () => {
   });
 
   it('begins with the verdict, the counts and the findings, however many files were scanned', async () => {
-    const of = (count: number): string => {
-      const report = reportOf(findings(count), { gate: { status: 'not-evaluated' } });
-      report.scan.include = Array.from({ length: 651 }, (_, index) => `lib/some/folder/file${index}.js`);
-      return pageOf(report);
-    };
+    const of = (count: number): string =>
+      pageOf(
+        reportOf(findings(count), (report) => {
+          ungated(report);
+          report.scan.include = Array.from({ length: 651 }, (_, index) => `lib/some/folder/file${index}.js`);
+        }),
+      );
     const [many, none] = [of(2500), of(0)];
     for (const [width, height] of [
       [1280, 900],
@@ -161,9 +140,8 @@ describe('the HTML report', () => {
 
   it('has new, unchanged and fixed findings after a comparison', async () => {
     const [base, current, to] = ['base.json', 'current.json', 'compared.html'].map((name) => join(folder, name));
-    const gate = { status: 'not-evaluated' };
     for (const [from, path = ''] of [base, current].entries())
-      writeFileSync(path, JSON.stringify(reportOf(findings(from + 2).slice(from), { gate })));
+      writeFileSync(path, JSON.stringify(reportOf(findings(from + 2).slice(from), ungated)));
     execFileSync(TOOLLINT, ['compare', base ?? '', current ?? '', '--format', `html=${to}`, '--exit-zero']);
     const { page } = await visit(pathToFileURL(to ?? '').href);
     for (const state of ['fixed', 'new', 'unchanged'])

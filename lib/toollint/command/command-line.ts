@@ -1,9 +1,9 @@
 // The program: takes arguments and returns an exit code. Standard output receives only documents. Everything else
 // goes to standard error, one line each.
+import { readFileSync } from 'node:fs';
 import { Interrupted, messageOf, ReportFailure, usageFailure } from '../document/failure.ts';
 import { TOOL_NAME, TOOL_VERSION } from '../document/report-format.ts';
 import { note, OutputClosed, type ProgramIo, streamSink } from './program-io.ts';
-import { USAGE } from './usage.ts';
 import { EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_OK, EXIT_OUTPUT_CLOSED } from './verdict.ts';
 
 type Verb = (args: readonly string[], io: ProgramIo) => Promise<number>;
@@ -40,7 +40,9 @@ async function dispatch(io: ProgramIo): Promise<number> {
   if (name === '--version' || name === '-V') return print(`${TOOL_NAME} ${TOOL_VERSION} (${io.revision()})\n`);
   const verb = VERBS.get(name);
   const flags = verb === undefined ? [name] : args.slice(0, [...args, '--'].indexOf('--'));
-  if (name === 'help' || flags.includes('--help') || flags.includes('-h')) return print(USAGE);
+  const isAll = flags.includes('--help=all');
+  if (isAll || name === 'help' || flags.includes('--help') || flags.includes('-h'))
+    return print(readFileSync(new URL(isAll ? 'help-all.txt' : 'help.txt', import.meta.url), 'utf8'));
   if (verb !== undefined) return (await verb())(args, io);
   const known = [...VERBS.keys()].join(', ');
   throw usageFailure(`${name === '' ? 'a verb is needed' : `unknown verb '${name}'`}: ${known}; see toollint --help`);

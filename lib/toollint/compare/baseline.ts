@@ -27,8 +27,17 @@ const HEAD = Buffer.from('{"baseline":');
 
 /** `linter` is a name and a major version, so that a minor update of the linter does not change the file. */
 export function baselineText(entries: readonly BaselineEntry[], linter: string, commit?: string): string {
-  const lines = entries.map(lineOf).sort(byCodeUnits);
-  return [JSON.stringify({ baseline: FORMAT, linter, commit }), ...lines, ''].join('\n');
+  const counts = new Map<string, number>();
+  const lines = entries
+    .map((entry) => ({ line: lineOf(entry), key: keyOf(entry) }))
+    .sort((one, other) => byCodeUnits(one.line, other.line))
+    .map(({ line, key }) => {
+      const occurrence = (counts.get(key) ?? 0) + 1;
+      counts.set(key, occurrence);
+      return occurrence === 1 ? line : `${line.slice(0, -1)},"occurrence":${occurrence}}`;
+    });
+  const head = JSON.stringify({ baseline: FORMAT, linter, unique: true, commit });
+  return [head, ...lines.sort(byCodeUnits), ''].join('\n');
 }
 
 /** Returns several commits after a merge that kept the first lines of both sides, and none for a report. */
@@ -57,6 +66,12 @@ function lineOf({ finding, accepted }: BaselineEntry): string {
   });
 }
 
+/** Equal lines differ at most in severity and acceptance, because two branches may accept one finding. */
+function keyOf({ finding }: BaselineEntry, occurrence?: unknown): string {
+  const { ruleId, message, fingerprint } = finding;
+  return JSON.stringify([ruleId, masked(message), fingerprint, anchorIn(finding)?.whole, occurrence]);
+}
+
 export function readBaselineFile(source: DocumentSource) {
   const { name } = source;
   const [head = '', ...lines] = textIn(source).split('\n');
@@ -66,15 +81,20 @@ export function readBaselineFile(source: DocumentSource) {
   const { baseline, linter } = objectIn(head) ?? refuse(1, 'not a JSON object');
   if (baseline !== FORMAT) refuse(1, `expected the format ${FORMAT}, found ${JSON.stringify(baseline)}`);
   if (lines.at(-1) === '') lines.pop();
-  // git's union merge keeps the first lines of both sides, and doubles lines that neither side changed.
-  const isMerged = lines.some(isHead);
-  const unique = new Set<string>();
+  // git's union merge keeps the first lines of both sides, and doubles lines, which would make a copy of a finding
+  // known. Version 1.0.0 did not number the lines of equal findings, so its files have equal lines without a merge.
+  const heads = [head, ...lines.filter(isHead)];
+  const isUnique = heads.length > 1 || objectIn(head)?.['unique'] === true;
+  const keys = new Set<string>();
   const entries = lines.flatMap((line, index): BaselineEntry | [] => {
-    if (isHead(line) || (isMerged && unique.has(line))) return [];
-    unique.add(line);
+    if (isHead(line)) return [];
     const members = objectIn(line) ?? refuse(index + 2, 'not a JSON object');
     const entry = entryOf(members);
-    return typeof entry === 'string' ? refuse(index + 2, entry) : entry;
+    if (typeof entry === 'string') return refuse(index + 2, entry);
+    const key = keyOf(entry, members['occurrence']);
+    if (isUnique && keys.has(key)) return [];
+    keys.add(key);
+    return entry;
   });
   return { entries, linter: typeof linter === 'string' ? linter : '' };
 }

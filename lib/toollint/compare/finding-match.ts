@@ -1,7 +1,7 @@
 // Decides which findings are new compared with a baseline. Each step handles only the findings that earlier steps
 // left unmatched:
-//   1. the same fingerprint and, without a line of source text, the same message: on unchanged lines first,
-//      then the nearest to the line to which git says the old one moved
+//   1. the same fingerprint and, without a line of source text, the same message: on unchanged lines first, then the
+//      nearest to the line to which git says the old one moved
 //   2. the same kind (file, rule, and message with digits masked) in the same changed part of the file, which is git's
 //      hunk; without git, with the same flagged text
 //   3. the same kind anywhere in the file, if the message contains a number, or if its line has most words of a line
@@ -11,10 +11,10 @@
 // Each entry matches only once, so one more finding of the same kind is new. Occurrence numbers are ignored, because
 // they differ in a filtered report. The time is linear, even for 100,000 equal findings.
 import { anchorIn, hasLineText } from '../document/extension.ts';
-import { isOurs, lineAnchor, masked } from '../document/fingerprint.ts';
+import { isOurs, masked } from '../document/fingerprint.ts';
 import type { Finding } from '../document/report-schema.ts';
 import { type BaselineEntry, isNeverBaselined } from './baseline.ts';
-import { type Hunk, type SourceChanges, UNKNOWN } from './source-changes.ts';
+import { type Hunk, hunkAt, oldPosition, type SourceChanges, UNKNOWN } from './source-changes.ts';
 
 export interface Known {
   readonly entry: BaselineEntry;
@@ -83,45 +83,22 @@ interface OldSpot extends Spot {
 }
 
 function newSpot(finding: Finding, hunks: readonly Hunk[]): Spot {
-  const { message, location } = finding;
-  const { line, column = 0 } = location;
-  const inside = hunkAt(hunks, line ?? 0);
-  const text = anchorIn(finding)?.flagged;
-  return {
-    ...{ finding, text, line, column },
-    hunks: inside === undefined ? [] : [inside],
-    message: masked(message),
-    words: wordsIn(inside === undefined ? undefined : finding.codeSnippet),
-  };
+  const { line, column = 0 } = finding.location;
+  const inside = hunkAt(hunks, line);
+  const changedLine = inside && finding.codeSnippet;
+  return { ...spotOf(finding, changedLine), line, column, hunks: inside === undefined ? [] : [inside] };
 }
 
-/** An entry of a baseline file has no line, but its anchor finds the line among those that a hunk removed. */
 function oldSpot(entry: BaselineEntry, hunks: readonly Hunk[]): OldSpot {
   const { finding } = entry;
-  const { line } = finding.location;
-  const spot = { ...newSpot(finding, []), entry };
-  const now = line === undefined ? undefined : lineNow(hunks, line);
-  if (typeof now === 'number') return { ...spot, line: now };
-  const anchor = anchorIn(finding)?.line;
-  const inside = now === undefined ? hunks.filter((hunk) => linesIn(hunk).has(anchor)) : [now];
-  const [first] = inside;
-  const words = wordsIn(first && linesIn(first).get(anchor));
-  return { ...spot, line: first?.newStart, hunks: inside, words };
+  const { line, column = 0 } = finding.location;
+  const { removed, ...position } = oldPosition(hunks, line, anchorIn(finding)?.line);
+  return { ...spotOf(finding, removed), column, ...position, entry };
 }
 
-function hunkAt(hunks: readonly Hunk[], line: number): Hunk | undefined {
-  return hunks.find(({ newStart, newEnd }) => line >= newStart && line < newEnd);
-}
-
-/** Returns the current number of an old line, or the hunk that changed or deleted it. */
-function lineNow(hunks: readonly Hunk[], line: number): number | Hunk {
-  let shift = 0;
-  for (const hunk of hunks) {
-    if (line < hunk.oldStart) break;
-    if (line < hunk.oldEnd) return hunk;
-    shift = hunk.newEnd - hunk.oldEnd;
-  }
-  return line + shift;
+function spotOf(finding: Finding, changedLine = '') {
+  const words = new Set(changedLine.match(/[\p{L}\p{N}_$]+/gu));
+  return { finding, text: anchorIn(finding)?.flagged, message: masked(finding.message), words };
 }
 
 /** Added to the cost of a pair, which is otherwise a distance in lines and columns. */
@@ -183,16 +160,6 @@ function byCost(before: readonly OldSpot[], now: readonly Spot[], costOf: Cost) 
   );
   return pairs.sort(([, , one], [, , other]) => one - other);
 }
-
-const removedLines = new WeakMap<Hunk, ReadonlyMap<string | undefined, string>>();
-
-function linesIn(hunk: Hunk): ReadonlyMap<string | undefined, string> {
-  const known = removedLines.get(hunk) ?? new Map(hunk.removed.map((line) => [lineAnchor(line), line]));
-  removedLines.set(hunk, known);
-  return known;
-}
-
-const wordsIn = (line = '') => new Set(line.match(/[\p{L}\p{N}_$]+/gu));
 
 /** Two declarations or calls of different names have fewer words in common. */
 const SIMILAR = 2 / 3;

@@ -1,4 +1,5 @@
 // The changes from a commit to the working tree according to git: renamed files, deleted files and changed lines.
+import { lineAnchor } from '../document/fingerprint.ts';
 import { git, trackedFiles } from '../document/git.ts';
 
 export interface SourceChanges {
@@ -83,4 +84,34 @@ function changesIn(patch: string, prefix: string, tracked: ReadonlySet<string>):
   }
   const hunksIn = (path: string) => files.get(path) ?? (tracked.has(path) ? [] : [UNKNOWN]);
   return { renames, deleted, tracked, hunksIn };
+}
+
+/** Returns the hunk that contains a current line, if there is one. */
+export function hunkAt(hunks: readonly Hunk[], line = 0): Hunk | undefined {
+  return hunks.find(({ newStart, newEnd }) => line >= newStart && line < newEnd);
+}
+
+/**
+ * Returns where an old line is now: its number, or the first line of the hunks that may have changed it, with its text.
+ * A line of a baseline file has no number, but its anchor finds it among the lines that the hunks removed.
+ */
+export function oldPosition(hunks: readonly Hunk[], line: number | undefined, anchor: string | undefined) {
+  const changed =
+    line === undefined ? undefined : hunks.find(({ oldStart, oldEnd }) => line >= oldStart && line < oldEnd);
+  if (line !== undefined && changed === undefined) {
+    const before = hunks.findLast(({ oldEnd }) => oldEnd <= line);
+    return { line: line + (before === undefined ? 0 : before.newEnd - before.oldEnd), hunks: [], removed: '' };
+  }
+  const inside = changed === undefined ? hunks.filter((hunk) => removedLines(hunk).has(anchor)) : [changed];
+  const [first] = inside;
+  return { line: first?.newStart, hunks: inside, removed: first && removedLines(first).get(anchor) };
+}
+
+const removed = new WeakMap<Hunk, ReadonlyMap<string | undefined, string>>();
+
+/** The removed lines by their anchors, which are hashes. */
+function removedLines(hunk: Hunk): ReadonlyMap<string | undefined, string> {
+  const lines = removed.get(hunk) ?? new Map(hunk.removed.map((line) => [lineAnchor(line), line]));
+  removed.set(hunk, lines);
+  return lines;
 }

@@ -1,17 +1,18 @@
 // Converts SARIF of other linters to one report. Without its source, a finding is identified by its message. A log may
 // name any file, and a report shows source lines, so only files that git tracks are read.
 import { resolve } from 'node:path';
-import { buildReport, ownTool, UNKNOWN_SCOPE } from '../document/build-report.ts';
+import { buildReport, UNKNOWN_SCOPE } from '../document/build-report.ts';
 import { type DocumentSource, realFolder, textIn } from '../document/document-source.ts';
 import { messageOf, pausesFor, ReportFailure } from '../document/failure.ts';
 import { LINE_END, sourceLines } from '../document/fingerprint.ts';
 import { compareFindings, descriptions, fileFindings, type LintMessage } from '../document/file-findings.ts';
-import { distinct, distinctFindings } from '../document/merge-reports.ts';
+import { distinct, distinctFindings, mergedTool } from '../document/merge-reports.ts';
 import { pathPrefix, sortedUnique } from '../document/report-path.ts';
-import type { Diagnostic, Finding, Report } from '../document/report-schema.ts';
+import type { Diagnostic, Finding } from '../document/report-schema.ts';
 import { trackedText } from '../document/source-file.ts';
-import { type ForeignMessage, type ForeignRun, importSarif, type SarifReading } from './import-sarif.ts';
-import { type ForeignPath, placerFor } from './sarif-path.ts';
+import * as sarif from './sarif-log.ts';
+import { placerFor, type SarifPath } from './sarif-path.ts';
+import { readRun, type SarifMessage, type SarifRun } from './sarif-run.ts';
 
 export interface ImportOptions {
   readonly root: string;
@@ -25,8 +26,8 @@ export interface ImportOptions {
 export async function importReports(sources: readonly DocumentSource[], options: ImportOptions) {
   const { root, tool: wanted, timestamp = new Date().toISOString(), acceptFailedRun = false } = options;
   const pause = pausesFor(options.signal);
-  const all: ForeignRun[][] = [];
-  for (const source of sources) all.push(await runsIn(source, { pause, acceptFailedRun }));
+  const all: SarifRun[][] = [];
+  for (const source of sources) all.push(await runsIn(source, acceptFailedRun, pause));
   const logs = all.map((runs) => runs.filter(({ tool }) => wanted === undefined || tool.name === wanted));
   const runs = logs.flat();
   if (wanted !== undefined && runs.length === 0) {
@@ -39,17 +40,17 @@ export async function importReports(sources: readonly DocumentSource[], options:
   const places = messages.flatMap(({ path }) => path ?? []);
   const placeOf = placerFor([real, resolve(root)], places);
   /** Returns `undefined` for the root itself and for a path outside. */
-  const fileOf = (path: ForeignPath | undefined) => {
+  const fileOf = (path: SarifPath | undefined) => {
     const place = path === undefined ? undefined : placeOf(path);
     return place === '.' ? undefined : place;
   };
   const notes: string[] = [];
   const textOf = trackedText(real, (cause) => notes.push(`source lines are not read, because ${messageOf(cause)}`));
-  const aboutProject = ({ path, ...message }: ForeignMessage): LintMessage =>
+  const aboutProject = ({ path, ...message }: SarifMessage): LintMessage =>
     path === undefined || placeOf(path) !== undefined
       ? message
       : { ...message, message: `${message.message} (${path.whole})`.trim(), messageId: undefined };
-  const findingsOf = (run: ForeignRun, file: string | undefined, group: readonly ForeignMessage[]): Finding[] => {
+  const findingsOf = (run: SarifRun, file: string | undefined, group: readonly SarifMessage[]): Finding[] => {
     const text = file === undefined ? '' : textOf(file);
     const own = file === undefined ? group.map(aboutProject) : positioned(group, text, run.countsCodePoints);
     const path = file === undefined ? undefined : prefix.of(file);
@@ -68,16 +69,16 @@ export async function importReports(sources: readonly DocumentSource[], options:
   }
   const findings = (lists.length === 1 ? (lists[0] ?? []) : distinctFindings(lists)).sort(compareFindings);
   const diagnostics = runs.flatMap((run) =>
-    run.diagnostics.map(({ path, ...diagnostic }): Diagnostic => {
-      const file = fileOf(path);
-      if (file !== undefined) return { ...diagnostic, relativePath: prefix.of(file) };
-      return path === undefined ? diagnostic : { ...diagnostic, message: `${diagnostic.message} (${path.whole})` };
-    }),
+    run.diagnostics.map(({ path, ...diagnostic }) => diagnosticAt(diagnostic, fileOf(path), prefix.of, path)),
   );
+  // The absence of a run is not a pass.
+  for (const [index, { name }] of sources.entries())
+    if (all[index]?.length === 0 && runs.length > 0)
+      diagnostics.push({ kind: 'rule-error', message: `${name} has no runs` });
   const seen = new Set([...runs.flatMap(({ paths }) => paths), ...places].map(fileOf));
   seen.delete(undefined);
   const report = buildReport({
-    tool: toolOf(runs, findings),
+    tool: mergedTool(runs.map((run) => toolOf(run, findings))),
     scan: { ...UNKNOWN_SCOPE, timestamp, durationMs: 0, profile: null },
     findings,
     diagnostics: distinct(diagnostics),
@@ -92,25 +93,33 @@ export async function importReports(sources: readonly DocumentSource[], options:
   return { report, notes: [...runs.flatMap((run) => run.notes), ...notes] };
 }
 
-/** Runs of one tool keep its name. Others become a report of toollint that lists their tools, as in a merge. */
-function toolOf(runs: readonly ForeignRun[], findings: readonly Finding[]): Report['tool'] {
-  const linters = distinct(runs.map(({ tool }) => tool));
-  const texts = runs.map((run) => descriptions(findings, (ruleId) => run.rules.get(ruleId) ?? {}));
-  const rules = Object.assign({}, ...texts) as Record<string, string>;
-  const [linter, ...others] = linters;
-  if (linter === undefined || others.length > 0) return ownTool({ linters, rules });
-  return Object.assign({ name: linter.name, version: linter.version }, { linter, rules });
+function diagnosticAt(
+  diagnostic: Diagnostic,
+  file: string | undefined,
+  pathOf: (file: string) => string,
+  path: SarifPath | undefined,
+): Diagnostic {
+  if (file !== undefined) return { ...diagnostic, relativePath: pathOf(file) };
+  return path === undefined ? diagnostic : { ...diagnostic, message: `${diagnostic.message} (${path.whole})` };
 }
 
-async function runsIn(source: DocumentSource, reading: Omit<SarifReading, 'refuse'>): Promise<ForeignRun[]> {
+function toolOf({ tool: linter, rules }: SarifRun, findings: readonly Finding[]) {
+  const { name, version } = linter;
+  return Object.assign({ name, version }, { linter, rules: descriptions(findings, (id) => rules.get(id) ?? {}) });
+}
+
+async function runsIn(source: DocumentSource, acceptFailedRun: boolean, pause: () => Promise<void>) {
   const refuse = (fault: string): never => {
     throw new ReportFailure('input', `${source.name} cannot be imported from sarif: ${fault}`);
   };
-  return importSarif(textIn(source), { ...reading, refuse });
+  const runs: SarifRun[] = [];
+  for (const run of await sarif.runsIn(textIn(source), refuse, pause))
+    runs.push(await readRun(run, acceptFailedRun, pause));
+  return runs;
 }
 
 /** Counts columns in UTF-16 units, and finds the lines of regions that have only an offset. */
-function positioned(messages: readonly ForeignMessage[], text: string, countsCodePoints: boolean): LintMessage[] {
+function positioned(messages: readonly SarifMessage[], text: string, countsCodePoints: boolean): LintMessage[] {
   const lines = sourceLines(text);
   const starts = [0, ...Array.from(text.matchAll(LINE_END), ({ 0: end, index }) => index + end.length)];
   const units = (at: number | undefined, of: number | undefined) => {

@@ -23,7 +23,7 @@ const artifactLocation = partial({ uri: text, uriBaseId: text, index: number });
 const ends = { startLine: number, startColumn: number, endLine: number, endColumn: number };
 const region = partial({ ...ends, charOffset: number, charLength: number, snippet: message });
 const physicalLocation = partial({ artifactLocation, region, contextRegion: region });
-const logicalLocations = list(partial({ name: text, fullyQualifiedName: text }));
+const logicalLocations = list(partial({ name: text, fullyQualifiedName: text, index: number }));
 const locations = list(partial({ physicalLocation, logicalLocations }));
 const toolComponent = partial({ name: text, guid: text, index: number });
 const ruleReference = partial({ id: text, guid: text, index: number, toolComponent });
@@ -37,11 +37,12 @@ const component = partial({
   ...{ name: text, guid: text, version: text, semanticVersion: text, informationUri: text },
   ...{ rules: list(rule), globalMessageStrings: messages },
 });
+const reviewed = oneOf('accepted', 'underReview', 'rejected');
 const result = partial({
   ...{ ruleId: text, ruleIndex: number, rule: ruleReference, level, message, locations },
   kind: oneOf('notApplicable', 'pass', 'fail', 'review', 'open', 'informational'),
   baselineState: oneOf('new', 'unchanged', 'updated', 'absent'),
-  suppressions: list(partial({ status: oneOf('accepted', 'underReview', 'rejected') })),
+  suppressions: list(partial({ kind: oneOf('inSource', 'external'), status: reviewed, state: reviewed })),
   partialFingerprints: partial({ [FINGERPRINT_VERSION]: any }),
   provenance: partial({ invocationIndex: number }),
   fixes: list(partial({ description: message })),
@@ -59,17 +60,21 @@ const invocation = partial({
   ruleConfigurationOverrides: list(partial({ configuration, descriptor: ruleReference })),
 });
 const none = (description: string) => Type.Array(any, { maxItems: 0, description });
-const elsewhere = partial({
-  results: none('the results are in another file, which is not read'),
-  invocations: none('the invocations are in another file, which is not read'),
-});
-const outside = partial({ results: none('results outside their run are not supported') });
+/** What decides the findings, their levels or the outcome must be in the run. */
+const external = (fault: string) =>
+  partial({
+    ...{ results: none(`the results ${fault}`), invocations: none(`the invocations ${fault}`) },
+    ...{ driver: Type.Undefined({ description: `the rules ${fault}` }), extensions: none(`the rules ${fault}`) },
+  });
+const elsewhere = external('are in another file, which is not read');
+const outside = external('are outside their run, which is not supported');
 const driver = Type.Intersect([component, Type.Object({ name: text })]);
 const run = Type.Object({
   tool: Type.Object({ driver, extensions: Type.Optional(list(component)) }),
   ...partial({
-    ...{ results: list(result), artifacts: list(partial({ location: artifactLocation })) },
+    ...{ results: list(result), artifacts: list(partial({ location: artifactLocation })), logicalLocations },
     columnKind: oneOf('utf16CodeUnits', 'unicodeCodePoints'),
+    taxonomies: list(partial({ name: text, guid: text, taxa: list(partial({ id: text, guid: text })) })),
     ...{ invocations: list(invocation), originalUriBaseIds: Type.Record(text, artifactLocation) },
     externalPropertyFileReferences: elsewhere,
   }).properties,

@@ -6,7 +6,7 @@ import { mayExist } from '../document/source-file.ts';
 import type { ArtifactLocation, Run } from './sarif-log.ts';
 
 /** A path as the linter wrote it. */
-export interface ForeignPath {
+export interface SarifPath {
   /** With its base: relative, absolute or a URL. */
   readonly whole: string;
   /** Without its absolute base; `undefined` if it has none. */
@@ -33,7 +33,7 @@ export function pathsIn({ originalUriBaseIds = {}, artifacts, invocations = [] }
     ...[...bases.keys()].map((id) => baseOf(id).folder),
     ...invocations.map(({ workingDirectory }) => asFolder(workingDirectory?.uri ?? '')),
   ].filter((folder) => /[^/:]/u.test(folder.replace(/^file:/iu, '')));
-  return (location: ArtifactLocation | undefined): ForeignPath | undefined => {
+  return (location: ArtifactLocation | undefined): SarifPath | undefined => {
     const given = location?.uri === undefined ? artifacts?.[location?.index ?? -1]?.location : location;
     if (given?.uri === undefined) return undefined;
     const { uri } = given;
@@ -50,9 +50,9 @@ export function pathsIn({ originalUriBaseIds = {}, artifacts, invocations = [] }
  * Returns a function that finds the place of a path below the root, which is '.' for the root itself. The roots are
  * names of one folder.
  */
-export function placerFor(roots: readonly string[], paths: Iterable<ForeignPath>) {
+export function placerFor(roots: readonly string[], paths: Iterable<SarifPath>) {
   const elsewhere = folderElsewhere(roots[0] ?? '/', paths);
-  const placeOf = ({ whole, bare }: ForeignPath, decode: Decode): string | undefined => {
+  const placeOf = ({ whole, bare }: SarifPath, decode: Decode): string | undefined => {
     const text = withoutFileScheme(whole, decode);
     if (!isAbsoluteUri(text)) return inside(text);
     const own = bare === undefined ? undefined : inside(decode(bare));
@@ -68,7 +68,7 @@ export function placerFor(roots: readonly string[], paths: Iterable<ForeignPath>
     return isThere ? inside(absolute.slice(elsewhere.length)) : undefined;
   };
   const exists = (place: string | undefined) => place !== undefined && mayExist(resolve(roots[0] ?? '/', place));
-  return (path: ForeignPath) => {
+  return (path: SarifPath) => {
     const place = placeOf(path, decoded);
     // Many linters write a path without encoding it, and the name of a file may contain '%41'.
     const literal = !path.whole.includes('%') || exists(place) ? undefined : placeOf(path, (text) => text);
@@ -77,7 +77,7 @@ export function placerFor(roots: readonly string[], paths: Iterable<ForeignPath>
 }
 
 /** Returns the shortest folder, with a slash, such that most unknown absolute paths under it exist below the root. */
-function folderElsewhere(root: string, paths: Iterable<ForeignPath>): string | undefined {
+function folderElsewhere(root: string, paths: Iterable<SarifPath>): string | undefined {
   const absolute = new Set([...paths].map(({ whole }) => withoutFileScheme(whole)).filter((path) => isAbsolute(path)));
   const unknown = [...absolute].map((path) => resolve(path)).filter((path) => !mayExist(path));
   const counts = new Map<string, number>();

@@ -21,15 +21,13 @@ export interface LintMessage extends FlaggedRange {
   readonly fatal?: boolean;
   readonly suggestion?: string | undefined;
   readonly snippet?: string | undefined;
-  /** In addition to those of its rule. */
-  readonly standardIds?: readonly string[];
+  readonly standardIds?: string[];
 }
 
 export interface RuleFacts {
   readonly docsUrl?: string | undefined;
   readonly description?: string | undefined;
   readonly category?: string | undefined;
-  readonly standardIds?: readonly string[];
 }
 
 const SNIPPET_UNITS_MAX = 200;
@@ -69,7 +67,7 @@ export function fileFindings({ messages, path, text, roots, factsOf }: FileFindi
     const isParseError = ruleId === PARSE_ERROR_RULE;
     const texts = isParseError ? { lineText: '', flaggedText: '' } : flaggedTexts(lines, message);
     const location = locationOf(path, message);
-    const { docsUrl, standardIds = [], ...facts } = factsOf(ruleId);
+    const { docsUrl, ...facts } = factsOf(ruleId);
     const category = isParseError ? 'problem' : facts.category;
     return withoutAbsent({
       ruleId,
@@ -79,7 +77,7 @@ export function fileFindings({ messages, path, text, roots, factsOf }: FileFindi
       fingerprintVersion: FINGERPRINT_VERSION,
       occurrence: 1,
       location,
-      standardIds: [...new Set([...standardIds, ...(message.standardIds ?? [])])],
+      standardIds: message.standardIds ?? [],
       anchor: isParseError ? undefined : anchorOf(lines, message),
       suggestion: message.suggestion === undefined ? undefined : withoutRoots(oneLine(message.suggestion), roots),
       codeSnippet: (firstLine(message.snippet) ?? snippetOf(lines, location)) || undefined,

@@ -21,7 +21,7 @@ export function mergeReports(parts: readonly NamedReport[]): Report {
   const scanned = parts.map(({ report }) => report).filter(({ execution }) => execution.status !== 'no-files');
   const reports = scanned.length === 0 ? [first.report] : scanned;
   const merged = buildReport({
-    tool: mergedTool(parts.map(({ report }) => report)),
+    tool: mergedTool(parts.map(({ report }) => report.tool)),
     scan: mergedScan(reports.map(({ scan }) => scan)),
     findings: distinctFindings(reports.map((report) => report.findings)).sort(compareFindings),
     diagnostics: distinct(reports.flatMap(({ execution }) => execution.diagnostics)),
@@ -54,16 +54,15 @@ function toolsOf(report: Report) {
   return { names, versions: tools.map(({ name, version }) => `${name} ${version}`).join(' ') };
 }
 
-function mergedTool(reports: readonly Report[]): Report['tool'] {
-  const tools = reports.map(({ tool }) => tool);
+/** Runs of one linter keep its name. Others become a tool of ours that lists their linters. */
+export function mergedTool(tools: readonly Report['tool'][]): Report['tool'] {
   const linters = distinct(
-    reports.flatMap((report): Linter[] => {
-      const { name, version } = report.tool;
-      const own = lintersOf(report);
-      return own.length === 0 ? [{ name, version }] : own;
+    tools.flatMap((tool): Linter[] => {
+      const own = lintersOf({ tool });
+      return own.length === 0 ? [{ name: tool.name, version: tool.version }] : own;
     }),
   );
-  const texts = Object.assign({}, ...reports.map(ruleTextsOf)) as Record<string, string>;
+  const texts = Object.assign({}, ...tools.map((tool) => ruleTextsOf({ tool }))) as Record<string, string>;
   const rules = Object.keys(texts).length === 0 ? {} : { rules: texts };
   const isOne = tools.every(({ name }) => name === tools[0]?.name) && linters.length === 1;
   return isOne ? Object.assign({}, tools[0], rules) : ownTool({ linters, ...rules });

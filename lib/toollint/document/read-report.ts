@@ -74,7 +74,7 @@ export function schemaFaults(schema: TSchema, value: unknown, base = ''): Pick<P
 
 function describe({ type, value, message, schema }: ValueError, variants: readonly TSchema[]): string {
   if (type === ValueErrorType.ObjectRequiredProperty) return 'the member is missing';
-  if (type === ValueErrorType.ArrayMaxItems && schema.description !== undefined) return schema.description;
+  if (schema.description !== undefined) return schema.description;
   const names = variants.map((one) => JSON.stringify(one['const'] ?? one['type'])).join(', ');
   const expected = names === '' ? message.replace(/^Expected /u, '') : `one of ${names}`;
   // JSON.stringify would write a number that is too large as null.

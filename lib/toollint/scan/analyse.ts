@@ -3,38 +3,32 @@ import { join, resolve } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
 import { buildReport, ownTool } from '../document/build-report.ts';
 import { realFolder } from '../document/document-source.ts';
-import { oneLine, throwIfInterrupted } from '../document/failure.ts';
+import { messageOf, oneLine, ReportFailure, throwIfInterrupted } from '../document/failure.ts';
 import { descriptions, fileFindings, type LintMessage, withoutDirectives } from '../document/file-findings.ts';
-import { literalGlob, normalGlob } from '../document/file-pattern.ts';
 import { isReserved, PARSE_ERROR_RULE } from '../document/report-format.ts';
-import { byCodeUnits, pathFault, pathPrefix, sortedUnique, withoutAbsolutePaths } from '../document/report-path.ts';
-import { mayExist, readSource } from '../document/source-file.ts';
-import type { Diagnostic, Finding, Scan } from '../document/report-schema.ts';
+import { byCodeUnits, sortedUnique, withoutAbsolutePaths } from '../document/report-path.ts';
+import { readSource } from '../document/source-file.ts';
+import type { Diagnostic, Finding } from '../document/report-schema.ts';
 import { ConfigMissing, EslintEngine } from './eslint-engine.ts';
-import { type AnalysisOptions, findFiles, findStarts, isNamedBy, isWanted } from './file-search.ts';
-import type { Place, SearchRequest } from './file-search.ts';
-import { readSuppressions, suppress, SUPPRESSIONS_FILE, type Suppressions } from './suppressions.ts';
+import { type AnalysisOptions, type FoundFile, searchFiles } from './file-search.ts';
+
+const SUPPRESSIONS_FILE = 'eslint-suppressions.json';
 
 export type Analysis = Awaited<ReturnType<typeof analyse>>;
 
 export async function analyse(options: AnalysisOptions) {
   const started = performance.now();
-  const { deterministic = false, paths = [], include = [], exclude = [], extensions = [] } = options;
+  const { deterministic = false } = options;
   const root = realFolder(options.root);
-  const prefix = pathPrefix(options.pathPrefix);
   const engine = new EslintEngine({ ...options, root });
-  const search: SearchRequest = { ...options, root, isLeftOut: (folder) => engine.isFolderIgnored(folder) };
-  const starts = await findStarts(search);
-  const found = await findFiles(search, starts);
-  const { files, enabledRuleIds } = await lintableFiles(engine, found);
+  const search = await searchFiles({ ...options, root, isLeftOut: (folder) => engine.isFolderIgnored(folder) });
+  const { files, enabledRuleIds } = await lintableFiles(engine, search.found);
   const read = ['package.json', SUPPRESSIONS_FILE].map((name) => join(root, name));
   options.checkRead?.([...files.map(({ absolute }) => absolute), ...read, (await engine.configOf(root)) ?? root]);
-  const named = paths.length === 0 ? [] : starts;
-  const idle = named.filter((start) => !files.some(({ path }) => isNamedBy(start, path)));
   const reason = 'no file is there, or all are ignored or have no configuration';
-  const notes = idle.map(({ path }) => `nothing to scan for '${path}': ${reason}`);
-  const roots = sortedUnique([root, resolve(options.root)]).sort((a, b) => b.length - a.length);
-  const scanFile = fileScanner(engine, prefix, readSuppressions(root), roots);
+  const notes = search.idle(files).map(({ path }) => `nothing to scan for '${path}': ${reason}`);
+  const roots = [...new Set([root, resolve(options.root)])].sort((a, b) => b.length - a.length);
+  const scanFile = fileScanner(engine, readSuppressions(root), roots);
   const results: FileResult[] = [];
   for (const file of files) {
     // Linting is synchronous, so without a turn of the event loop, no signal would be handled.
@@ -51,7 +45,7 @@ export async function analyse(options: AnalysisOptions) {
     tool: ownTool({ linter: engine.linter, rules }),
     scan: {
       scopeKnown: true,
-      ...scopeOf(starts, files, exclude, prefix),
+      ...search.scopeOf(files),
       timestamp: options.timestamp ?? (deterministic ? new Date(0) : new Date()).toISOString(),
       durationMs: deterministic ? 0 : Math.round(performance.now() - started),
       profile: null,
@@ -61,33 +55,24 @@ export async function analyse(options: AnalysisOptions) {
     diagnostics: sortedDiagnostics(results, roots),
     totalFiles: files.length,
   });
-  const onDisk = new Set(found.map(({ path }) => path));
-  /** Also returns true for a path that cannot be checked. Returns false for a path outside the prefix. */
-  const exists = (path: string) => {
-    const own = prefix.strip(path);
-    return own !== undefined && (onDisk.has(own) || mayExist(join(root, own)));
-  };
-  const isWhole = [...paths, ...include, ...exclude, ...extensions].length === 0;
   return {
-    ...{ report, notes, exists },
+    ...{ report, notes, exists: search.exists },
     unusedSuppressions: results.reduce((sum, { unused = 0 }) => sum + unused, 0),
     /** `undefined` for a file that was not checked to its end. For a deleted file, the rules that would run on it. */
     coverageOf: async (path: string): Promise<FileResult['coverage']> => {
-      const own = prefix.strip(path);
-      if (own === undefined || exists(path)) return coverage.get(path);
-      const file: Place = { kind: 'file', path: own, absolute: join(root, own) };
-      const isAsked = starts.some((start) => isNamedBy(start, own)) && isWanted(file, search);
-      const rules = isAsked ? await engine.rulesFor(file.absolute).catch(() => []) : [];
+      if (!search.isUnderPrefix(path) || search.exists(path)) return coverage.get(path);
+      const missing = search.missingFile(path);
+      const rules = missing === undefined ? [] : await engine.rulesFor(missing).catch(() => []);
       return { ran: new Set(rules), suppressed: [] };
     },
     /** True if the scan checked the file to its end or, as a scan of the whole root, left it out on purpose. */
     isChecked: (path: string) =>
-      coverage.has(path) ? coverage.get(path) !== undefined : isWhole && prefix.strip(path) !== undefined,
+      coverage.has(path) ? coverage.get(path) !== undefined : search.isWhole && search.isUnderPrefix(path),
   };
 }
 
-async function lintableFiles(engine: EslintEngine, found: readonly Place[]) {
-  const files: Place[] = [];
+async function lintableFiles(engine: EslintEngine, found: readonly FoundFile[]) {
+  const files: FoundFile[] = [];
   const enabledRuleIds = new Set<string>();
   let unconfigured: ConfigMissing | undefined;
   for (const file of found) {
@@ -105,27 +90,6 @@ async function lintableFiles(engine: EslintEngine, found: readonly Place[]) {
   return { files, enabledRuleIds };
 }
 
-/** Lists the scanned files, because patterns cannot express every configuration, and a comparison needs them. */
-function scopeOf(
-  starts: readonly Place[],
-  files: readonly Place[],
-  exclude: readonly string[],
-  prefix: Prefix,
-): Pick<Scan, 'target' | 'include' | 'exclude'> {
-  const [only] = starts;
-  const isReportPath = (path: string) => pathFault(path) === undefined;
-  const isPlain = starts.length === 1 && only !== undefined && only.kind !== 'glob' && isReportPath(only.path);
-  const included = files.map(({ path }) => path).filter(isReportPath);
-  const kind = isPlain && only.kind === 'file' ? 'file' : 'project';
-  return {
-    target: { kind, path: prefix.of(isPlain ? only.path : '.') },
-    include: sortedUnique(included.map((path) => literalGlob(prefix.of(path)))),
-    exclude: sortedUnique(exclude.map((glob) => prefix.ofGlob(normalGlob(glob)))),
-  };
-}
-
-type Prefix = ReturnType<typeof pathPrefix>;
-
 interface FileResult {
   readonly path: string;
   readonly findings: readonly Finding[];
@@ -136,12 +100,11 @@ interface FileResult {
 }
 
 /** The longest root is the first. */
-function fileScanner(engine: EslintEngine, prefix: Prefix, suppressions: Suppressions, roots: readonly string[]) {
-  return async (file: Place): Promise<FileResult> => {
-    const path = prefix.of(file.path);
-    const invalid = pathFault(path);
-    if (invalid !== undefined) {
-      const message = `the file name ${JSON.stringify(path)} is not possible in a report: ${invalid}`;
+function fileScanner(engine: EslintEngine, suppressions: Suppressions, roots: readonly string[]) {
+  return async (file: FoundFile): Promise<FileResult> => {
+    const { reportPath: path, pathFault } = file;
+    if (pathFault !== undefined) {
+      const message = `the file name ${JSON.stringify(path)} is not possible in a report: ${pathFault}`;
       return { path, findings: [], diagnostics: [{ kind: 'parse-error', message }] };
     }
     const parseError = (message: string): Diagnostic => ({ kind: 'parse-error', message, relativePath: path });
@@ -181,4 +144,30 @@ function sortedDiagnostics(results: readonly FileResult[], roots: readonly strin
   const keyOf = ({ kind, relativePath = '', ruleId = '', message }: Diagnostic) =>
     [kind, relativePath, ruleId, message].join('\0');
   return clean.sort((left, right) => byCodeUnits(keyOf(left), keyOf(right)));
+}
+
+/** ESLint's bulk suppressions: the number of errors that each file and rule may have. toollint never writes them. */
+type Suppressions = Readonly<Record<string, Readonly<Record<string, { readonly count: number }>>>>;
+
+function readSuppressions(root: string): Suppressions {
+  const source = readSource(join(root, SUPPRESSIONS_FILE));
+  if ('fault' in source && source.fault === 'ENOENT') return {};
+  try {
+    if ('fault' in source) throw new Error(source.fault);
+    return Object.assign(Object.create(null), JSON.parse(source.bytes.toString())) as Suppressions;
+  } catch (cause) {
+    throw new ReportFailure('config', `${SUPPRESSIONS_FILE} cannot be read: ${messageOf(cause)}`, cause);
+  }
+}
+
+/** As in ESLint, hides up to the allowed number of errors; if there is one more, shows all. Warnings are shown. */
+function suppress(messages: readonly LintMessage[], allowed: Suppressions[string] = {}) {
+  const counts = new Map(Object.entries(allowed).map(([ruleId, { count }]) => [ruleId, count]));
+  const errors = Map.groupBy(messages, ({ ruleId, severity }) => (severity === 'error' ? ruleId : null));
+  const found = (ruleId: string | null) => errors.get(ruleId)?.length ?? 0;
+  const isSuppressed = ({ ruleId }: LintMessage) =>
+    found(ruleId) > 0 && found(ruleId) <= (counts.get(ruleId ?? '') ?? 0);
+  const unused = [...counts].filter(([ruleId, count]) => found(ruleId) < count).length;
+  const { true: suppressed = [], false: shown = [] } = Object.groupBy(messages, (one) => `${isSuppressed(one)}`);
+  return { messages: shown, suppressed, unused };
 }

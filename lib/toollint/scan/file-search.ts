@@ -5,8 +5,9 @@ import type { Dirent } from 'node:fs';
 import { readdir, realpath, stat } from 'node:fs/promises';
 import { isAbsolute, join, relative, resolve, sep } from 'node:path';
 import { errnoOf, throwIfInterrupted, usageFailure } from '../document/failure.ts';
-import { isGlob, matchesAny, matchesGlob, normalGlob } from '../document/file-pattern.ts';
-import { byCodeUnits, isUnder } from '../document/report-path.ts';
+import { isGlob, literalGlob, matchesAny, matchesGlob, normalGlob } from '../document/file-pattern.ts';
+import { byCodeUnits, isUnder, pathFault, pathPrefix, sortedUnique } from '../document/report-path.ts';
+import type { Scan } from '../document/report-schema.ts';
 import { mayExist } from '../document/source-file.ts';
 
 export interface AnalysisOptions {
@@ -27,8 +28,8 @@ export interface AnalysisOptions {
   readonly progress?: (done: number, total: number) => void;
 }
 
-/** A file, or a folder or pattern to search. A folder that was found cannot be read. */
-export interface Place {
+/** A file, or a folder or pattern to search. A folder among the files of a scan cannot be read. */
+export interface Entry {
   readonly kind: 'file' | 'folder' | 'glob';
   /** Relative to the root, which is '.'; or a pattern. */
   readonly path: string;
@@ -36,15 +37,64 @@ export interface Place {
   readonly fault?: string | undefined;
 }
 
-export interface SearchRequest extends AnalysisOptions {
+/** With its path in the report, or the reason why a report cannot have that path. */
+export type FoundFile = Entry & { readonly reportPath: string; readonly pathFault: string | undefined };
+
+interface SearchRequest extends AnalysisOptions {
+  /** Tells whether the outer configuration ignores a folder that has its own. */
   readonly isLeftOut: (absolute: string) => Promise<boolean>;
 }
 
 const NEVER_ENTERED: ReadonlySet<string> = new Set(['node_modules', '.git']);
 
-export async function findStarts({ root, cwd = root, paths = [] }: SearchRequest): Promise<Place[]> {
+export async function searchFiles(request: SearchRequest) {
+  const { root, paths = [], include = [], exclude = [], extensions = [] } = request;
+  const prefix = pathPrefix(request.pathPrefix);
+  const starts = await findStarts(request);
+  const found = (await findFiles(request, starts)).map((file): FoundFile => {
+    const reportPath = prefix.of(file.path);
+    return { ...file, reportPath, pathFault: pathFault(reportPath) };
+  });
+  const onDisk = new Set(found.map(({ reportPath }) => reportPath));
+  /** Also returns true for a path that cannot be checked. Returns false for a path outside the prefix. */
+  const exists = (reportPath: string) => {
+    const path = prefix.strip(reportPath);
+    return onDisk.has(reportPath) || (path !== undefined && mayExist(join(root, path)));
+  };
+  return {
+    found,
+    exists,
+    /** False for a path outside the prefix, which another scan may have. */
+    isUnderPrefix: (reportPath: string) => prefix.strip(reportPath) !== undefined,
+    /** Returns the path on disk of a missing file that this search would have found. */
+    missingFile: (reportPath: string) => {
+      const path = prefix.strip(reportPath) ?? '';
+      const file: Entry = { kind: 'file', path, absolute: join(root, path) };
+      return starts.some((start) => isNamedBy(start, path)) && isWanted(file, request) ? file.absolute : undefined;
+    },
+    /** False if options limit the search to a part of the root. */
+    isWhole: [...paths, ...include, ...exclude, ...extensions].length === 0,
+    /** The arguments under which none of these files is. */
+    idle: (files: readonly Entry[]) =>
+      starts.filter((start) => paths.length > 0 && !files.some(({ path }) => isNamedBy(start, path))),
+    /** Lists the scanned files, because patterns cannot express every configuration, and a comparison needs them. */
+    scopeOf: (files: readonly FoundFile[]): Pick<Scan, 'target' | 'include' | 'exclude'> => {
+      const [only, ...others] = starts;
+      const path = prefix.of(only?.path ?? '.');
+      const isPlain = others.length === 0 && only?.kind !== 'glob' && pathFault(path) === undefined;
+      const included = files.filter((file) => file.pathFault === undefined);
+      return {
+        target: { kind: isPlain && only?.kind === 'file' ? 'file' : 'project', path: isPlain ? path : prefix.of('.') },
+        include: sortedUnique(included.map(({ reportPath }) => literalGlob(reportPath))),
+        exclude: sortedUnique(exclude.map((glob) => prefix.ofGlob(normalGlob(glob)))),
+      };
+    },
+  };
+}
+
+async function findStarts({ root, cwd = root, paths = [] }: SearchRequest): Promise<Entry[]> {
   if (paths.length === 0) return [{ kind: 'folder', path: '.', absolute: root }];
-  const starts = new Map<string, Place>();
+  const starts = new Map<string, Entry>();
   for (const path of paths) {
     const start = await findStart(root, cwd, path);
     starts.set(`${start.kind === 'glob' ? 'glob ' : ''}${start.path}`, start);
@@ -52,7 +102,7 @@ export async function findStarts({ root, cwd = root, paths = [] }: SearchRequest
   return [...starts].sort(([one], [other]) => byCodeUnits(one, other)).map(([, start]) => start);
 }
 
-async function findStart(root: string, cwd: string, name: string): Promise<Place> {
+async function findStart(root: string, cwd: string, name: string): Promise<Entry> {
   // An unset shell variable would otherwise scan the whole folder.
   if (name === '') throw usageFailure('a path is empty');
   const absolute = resolve(cwd, name);
@@ -80,11 +130,11 @@ function relativeTo(root: string, absolute: string): string | undefined {
   return path === '' ? '.' : path.split(sep).join('/').normalize('NFC');
 }
 
-export async function findFiles(request: SearchRequest, starts: readonly Place[]): Promise<Place[]> {
-  const found = new Map<string, Place>();
+async function findFiles(request: SearchRequest, starts: readonly Entry[]): Promise<Entry[]> {
+  const found = new Map<string, Entry>();
   for (const start of starts) {
-    const isNamed = ({ kind, path }: Place) => kind === 'folder' || isNamedBy(start, path);
-    const add = (file: Place) => {
+    const isNamed = ({ kind, path }: Entry) => kind === 'folder' || isNamedBy(start, path);
+    const add = (file: Entry) => {
       if (isNamed(file) && isWanted(file, request)) found.set(file.absolute, file);
     };
     if (start.kind === 'file') add(start);
@@ -93,11 +143,11 @@ export async function findFiles(request: SearchRequest, starts: readonly Place[]
   return [...found.values()].sort((left, right) => byCodeUnits(left.path, right.path));
 }
 
-export function isNamedBy(start: Place, path: string): boolean {
+function isNamedBy(start: Entry, path: string): boolean {
   return start.kind === 'glob' ? matchesGlob(path, start.path) : isUnder(path, start.path);
 }
 
-export function isWanted({ path, kind }: Place, request: SearchRequest): boolean {
+function isWanted({ path, kind }: Entry, request: SearchRequest): boolean {
   const { include = [], exclude = [], extensions = [] } = request;
   if (kind === 'folder') return !matchesAny(`${path}/x`, exclude);
   if (matchesAny(path, exclude) || (include.length > 0 && !matchesAny(path, include))) return false;
@@ -108,7 +158,7 @@ async function walk(
   request: SearchRequest,
   folder: string,
   path: string,
-  add: (file: Place) => void,
+  add: (file: Entry) => void,
   start = folder,
 ): Promise<void> {
   throwIfInterrupted(request.signal);

@@ -10,7 +10,7 @@ import { memorySource } from '../../../lib/toollint/document/document-source.ts'
 import { git, repository } from '../support/verbs.ts';
 import { projectFinding, sampleFinding } from '../support/samples.ts';
 
-const HEAD = '{"baseline":"toollint/1","linter":"ESLint 10"}';
+const HEAD = '{"baseline":"toollint/1","linter":"ESLint 10","unique":true}';
 
 describe('the text of a baseline file', () => {
   it('has a sorted line for each finding, without line numbers', () => {

@@ -158,6 +158,22 @@ describe('matching', () => {
     assert.deepEqual(matched(before, [now], changed(hunk(3, 2, 3, 1, texts))).missing, [0]);
   });
 
+  it('takes linear time for 100,000 equal findings', { tags: ['long'] }, () => {
+    const many = (count: number, shift: number) =>
+      Array.from({ length: count }, (_, index) => sampleFinding({ line: index + 1 + shift }));
+    const costOf = (count: number) => {
+      const [before, now] = [many(count, 0), many(count + 1, count / 2)];
+      const start = process.cpuUsage();
+      assert.deepEqual(matched(before, now).counts, [1, count, 0]);
+      const { user, system } = process.cpuUsage(start);
+      return user + system;
+    };
+    costOf(1000);
+    // Ten times as many findings need about ten times the work. Comparing all pairs would need a hundred times.
+    const [small, large] = [costOf(10_000), costOf(100_000)];
+    assert.ok(large < small * 30, `${small} ${large}`);
+  });
+
   it('makes a parse error new unless it was accepted', () => {
     const own = sampleFinding({ ruleId: 'PARSE-ERROR', severity: 'error' });
     assert.deepEqual(matched([own], [own]).counts, [1, 0, 1]);

@@ -22,7 +22,9 @@ const GIT = Object.fromEntries(
     [`GIT_COMMITTER_${name}`, value],
   ]),
 );
-const ENVIRONMENT = { PATH: process.env['PATH'], HOME: '/nonexistent', GIT_CONFIG_NOSYSTEM: '1', ...GIT };
+const FOLDERS = { MODULES: join(FOLDER, '../../../node_modules'), FIXTURES: join(FOLDER, '../convert/fixtures') };
+const PATH = `${dirname(process.execPath)}:${process.env['PATH']}`;
+const ENVIRONMENT = { PATH, HOME: '/nonexistent', GIT_CONFIG_NOSYSTEM: '1', ...FOLDERS, ...GIT };
 
 interface Step {
   readonly head: string;

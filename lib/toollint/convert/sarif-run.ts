@@ -1,22 +1,22 @@
-// Reads SARIF 2.1.0 (OASIS). A result without a level has the level of a configuration override or of its rule's
+// Reads a run of SARIF 2.1.0 (OASIS). A result without a level has the level of a configuration override or of its rule's
 // default configuration (section 3.27.10). Absent and passed results are skipped, suppressed ones are counted.
 import { type LintMessage, type RuleFacts, withoutAbsent } from '../document/file-findings.ts';
 import type { Diagnostic, Severity } from '../document/report-schema.ts';
 import { placeHalf } from '../document/fingerprint.ts';
 import { FINGERPRINT_VERSION } from '../document/report-format.ts';
-import * as sarif from './sarif-log.ts';
-import { type ForeignPath, pathsIn } from './sarif-path.ts';
+import type * as sarif from './sarif-log.ts';
+import { type SarifPath, pathsIn } from './sarif-path.ts';
 
 /** Without a path, a message or diagnostic is about the project. */
 interface Placed {
-  readonly path?: ForeignPath | undefined;
+  readonly path?: SarifPath | undefined;
 }
-export interface ForeignMessage extends LintMessage, Placed {
+export interface SarifMessage extends LintMessage, Placed {
   /** The region in characters of the file, in place of a line. */
   readonly offset?: number | undefined;
   readonly length?: number | undefined;
 }
-export type ForeignRun = Awaited<ReturnType<typeof readRun>>;
+export type SarifRun = Awaited<ReturnType<typeof readRun>>;
 
 const FAILED_RUN =
   'the linter did not run to its end (executionSuccessful is false); if it only found something, as SpotBugs 4.4 ' +
@@ -25,52 +25,51 @@ const FAILED_RUN =
 /** Arguments can make a message longer than the log. */
 const EXPANDED_UNITS_MAX = 10_000;
 
-export interface SarifReading {
-  readonly refuse: sarif.Refuse;
-  readonly pause: () => Promise<void>;
-  /** Some linters call a run unsuccessful because it found something. */
-  readonly acceptFailedRun: boolean;
-}
-
-export async function importSarif(text: string, reading: SarifReading): Promise<ForeignRun[]> {
-  const runs: ForeignRun[] = [];
-  for (const run of await sarif.runsIn(text, reading.refuse, reading.pause)) runs.push(await readRun(run, reading));
-  return runs;
-}
-
-async function readRun(run: sarif.Run, { pause, acceptFailedRun }: SarifReading) {
+/** `acceptFailedRun` is for linters that call a run unsuccessful because it found something. */
+export async function readRun(run: sarif.Run, acceptFailedRun: boolean, pause: () => Promise<void>) {
   const { tool, artifacts = [], invocations = [], columnKind } = run;
-  const { driver } = tool;
   const pathOf = pathsIn(run);
+  const placesIn = placesOf(run, pathOf);
   const ruleOf = ruleFinder(tool);
+  const standardIdsOf = standardIdReader(run);
   const levelOf = levelsOf(invocations, ruleOf);
   const rules = new Map<string, RuleFacts>();
-  const messagesOf = (result: sarif.Result): ForeignMessage[] => {
+  const weaknesses = new Map<sarif.Rule, readonly string[]>();
+  const messagesOf = (result: sarif.Result): SarifMessage[] => {
     const { rule: reference, message, fixes, properties, taxa } = result;
     const id = reference?.id || result.ruleId;
     const { rule, component } = ruleOf({ ...reference, id, index: reference?.index ?? result.ruleIndex });
     const ruleId = result.ruleId || reference?.id || rule?.id || 'unknown';
     if (rule !== undefined && !rules.has(ruleId)) rules.set(ruleId, factsOf(rule));
+    // Rules of two components may have one id, and different weaknesses.
+    const ofRule = (rule && weaknesses.get(rule)) ?? standardIdsOf(rule?.properties, rule?.relationships);
+    if (rule !== undefined) weaknesses.set(rule, ofRule);
     const suggestion = properties?.suggestion ?? fixes?.[0]?.description?.text;
     const text = messageText(message, rule?.messageStrings, component.globalMessageStrings);
     const common = {
       ...{ ruleId, messageId: message?.id, severity: severityOf(levelOf(result, rule)) },
       suggestion: typeof suggestion === 'string' ? suggestion : undefined,
-      standardIds: standardIdsOf(properties, taxa),
+      standardIds: [
+        ...new Set([
+          ...ofRule,
+          ...standardIdsOf(
+            properties,
+            taxa?.map((target) => ({ target })),
+          ),
+        ]),
+      ],
     };
     const places = placesIn(result.locations);
-    const [own, ...others] = places;
-    const fingerprint = others.length === 0 ? ownFingerprintOf(result) : undefined;
-    if (own === undefined) {
-      const names = logicalNamesIn(result.locations);
-      if (names.length === 0) return [{ ...common, message: text, content: fingerprint?.content }];
-      return names.map((name) => ({ ...common, messageId: undefined, message: `${text} (${name})`.trim() }));
-    }
-    return places.map(({ artifactLocation, region = {}, contextRegion }) => {
+    const fingerprint = places.length > 1 ? undefined : ownFingerprintOf(result);
+    const own = { ...common, message: text, content: fingerprint?.content };
+    if (places.length === 0) return [own];
+    return places.map(({ names, artifactLocation, region = {}, contextRegion }) => {
+      if (artifactLocation === undefined) {
+        return { ...common, messageId: undefined, message: `${text} (${names.join(', ')})`.trim() };
+      }
       const { startLine: line, startColumn: column, endLine = line, endColumn } = region;
       return {
-        ...{ ...common, message: text, content: fingerprint?.content },
-        ...{ line, column, endLine, endColumn, offset: region.charOffset, length: region.charLength },
+        ...{ ...own, line, column, endLine, endColumn, offset: region.charOffset, length: region.charLength },
         path: fingerprint?.isProject === true ? undefined : pathOf(artifactLocation),
         snippet: (region.snippet ?? contextRegion?.snippet)?.text,
       };
@@ -78,17 +77,13 @@ async function readRun(run: sarif.Run, { pause, acceptFailedRun }: SarifReading)
   };
   const results = (run.results ?? []).filter(isFailure);
   const shown = results.filter((result) => !isSuppressed(result));
-  const messages: ForeignMessage[] = [];
+  const messages: SarifMessage[] = [];
   for (const result of shown) {
-    messages.push(...messagesOf(result));
+    for (const message of messagesOf(result)) messages.push(message);
     await pause();
   }
   return {
-    tool: withoutAbsent({
-      name: driver.name || 'unknown',
-      version: driver.semanticVersion || driver.version || 'unknown',
-      informationUri: driver.informationUri,
-    }),
+    tool: linterOf(tool.driver),
     messages,
     ...outcomeOf(run, pathOf, acceptFailedRun),
     /** The columns of the messages count code points in place of UTF-16 units. */
@@ -97,6 +92,14 @@ async function readRun(run: sarif.Run, { pause, acceptFailedRun }: SarifReading)
     paths: artifacts.flatMap(({ location }) => pathOf(location) ?? []),
     rules,
   };
+}
+
+function linterOf({ name, semanticVersion, version, informationUri }: sarif.Component) {
+  return withoutAbsent({
+    name: name || 'unknown',
+    version: semanticVersion || version || 'unknown',
+    informationUri,
+  });
 }
 
 type Loose<T> = { readonly [Name in keyof T]: T[Name] | undefined };
@@ -192,16 +195,24 @@ function severityOf(level: string): Severity {
   return level === 'note' || level === 'none' ? 'info' : level === 'error' ? 'error' : 'warning';
 }
 
-/** Each place is a finding, because a baseline must notice a new place of an old result. */
-function placesIn(locations: sarif.Locations = []) {
-  const places = locations.flatMap(({ physicalLocation: place }) => (place?.artifactLocation ? place : []));
-  const keyOf = ({ artifactLocation, region }: (typeof places)[number]) => JSON.stringify([artifactLocation, region]);
-  return [...new Map(places.toReversed().map((place) => [keyOf(place), place])).values()].reverse();
-}
-
-function logicalNamesIn(locations: sarif.Locations = []): string[] {
-  const names = locations.flatMap(({ logicalLocations: [first] = [] }) => first?.fullyQualifiedName ?? first?.name);
-  return [...new Set(names.filter((name) => name !== undefined))];
+/** Returns a function that lists each place of a result once: its file, or without one its logical place. */
+function placesOf({ logicalLocations: known = [] }: sarif.Run, pathOf: ReturnType<typeof pathsIn>) {
+  return (locations: sarif.Locations = []) => {
+    const places = locations.flatMap(({ physicalLocation, logicalLocations = [] }) => {
+      const names = logicalLocations.flatMap(({ index = -1, ...own }) => {
+        const { fullyQualifiedName, name } = { ...known[index], ...own };
+        return fullyQualifiedName ?? name ?? [];
+      });
+      const { artifactLocation, region, contextRegion } = physicalLocation ?? {};
+      const isEmpty = artifactLocation === undefined && names.length === 0;
+      return isEmpty ? [] : { names, artifactLocation, region, contextRegion };
+    });
+    const keyOf = ({ names, artifactLocation, region }: (typeof places)[number]) => {
+      const path = artifactLocation && (pathOf(artifactLocation)?.whole ?? artifactLocation);
+      return JSON.stringify(path === undefined ? names : [path, { ...region, snippet: undefined }]);
+    };
+    return [...Map.groupBy(places, keyOf).values()].flatMap(([first]) => first ?? []);
+  };
 }
 
 /** A log that toollint wrote has the fingerprints of its report, which may have been computed with the source. */
@@ -217,7 +228,10 @@ function isFailure({ kind, baselineState }: sarif.Result): boolean {
 
 /** One suppression that was rejected or is under review keeps the result (section 3.35.3). */
 function isSuppressed({ suppressions = [] }: sarif.Result): boolean {
-  return suppressions.length > 0 && suppressions.every(({ status = 'accepted' }) => status === 'accepted');
+  // Drafts of the standard called the status a state.
+  return (
+    suppressions.length > 0 && suppressions.every(({ state = 'accepted', status = state }) => status === 'accepted')
+  );
 }
 
 /** Without a text of the message or of its id (section 3.11.7), the id and the arguments are the message. */
@@ -243,19 +257,26 @@ function expanded(text: string, values: readonly string[]): string {
   return result + text.slice(end);
 }
 
-function factsOf({ helpUri, properties, relationships, ...rule }: sarif.Rule): RuleFacts {
-  const taxa = relationships?.flatMap(({ target }) => target ?? []);
+function factsOf({ helpUri = '', fullDescription, shortDescription }: sarif.Rule): RuleFacts {
   return {
-    docsUrl: helpUri !== undefined && /^https?:\/\//iu.test(helpUri) ? helpUri : undefined,
-    description: rule.fullDescription?.text ?? rule.shortDescription?.text,
-    standardIds: standardIdsOf(properties, taxa),
+    docsUrl: /^https?:\/\//iu.test(helpUri) ? helpUri : undefined,
+    description: fullDescription?.text ?? shortDescription?.text,
   };
 }
 
 /** Tools name the weaknesses of a rule or of a result as tags, as a property, or as members of the taxonomy CWE. */
-function standardIdsOf({ tags = [], cwe = [] }: sarif.Properties = {}, taxa: readonly sarif.RuleReference[] = []) {
-  const weaknesses = taxa.filter(({ toolComponent }) => toolComponent?.name?.toUpperCase() === 'CWE');
-  const names = [tags, cwe, weaknesses.flatMap(({ id }) => [id, `CWE-${id}`])].flat();
-  const numbers = new Set(names.map((name) => /(?:^|\/)cwe[-/]0*(\d+)/iu.exec(String(name))?.[1]));
-  return [...numbers].flatMap((number) => (number === undefined ? [] : `CWE-${number}`));
+function standardIdReader({ taxonomies = [] }: sarif.Run) {
+  const taxonOf = ruleFinder({
+    driver: { name: '' },
+    extensions: taxonomies.map(({ taxa = [], ...own }) => ({ ...own, rules: taxa })),
+  });
+  return ({ tags = [], cwe = [] }: sarif.Properties = {}, taxa: sarif.Rule['relationships'] = []) => {
+    const weaknesses = taxa.flatMap(({ target = {} }) => {
+      const { rule, component } = taxonOf(target);
+      const id = target.id ?? rule?.id;
+      return (target.toolComponent?.name ?? component.name)?.toUpperCase() === 'CWE' ? [id, `CWE-${id}`] : [];
+    });
+    const numbers = [tags, cwe, weaknesses].flat().map((name) => /(?:^|\/)cwe[-/]0*(\d+)/iu.exec(String(name))?.[1]);
+    return [...new Set(numbers)].flatMap((number) => (number === undefined ? [] : `CWE-${number}`));
+  };
 }
