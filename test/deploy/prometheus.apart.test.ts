@@ -31,16 +31,22 @@ interface RuleTests {
 }
 
 describe('the alerts', () => {
-  it('are valid, and are loaded by the Prometheus of compose.yaml', () => {
+  it('are valid, and are loaded by the Prometheus of compose.yaml and of install.md', () => {
     const rules = ran(promtool, ['check', 'rules', '--lint-fatal', 'alerts.yml']);
     assert.equal(rules.status, 0, rules.text);
     const { configs } = parse(deployFile('compose.yaml')) as { configs: { prometheus: { content: string } } };
-    const folder = temporaryFolder();
-    writeFileSync(join(folder, 'prometheus.yml'), configs.prometheus.content);
-    writeFileSync(join(folder, 'alerts.yml'), deployFile('alerts.yml'));
-    const { status, text } = ran(promtool, ['check', 'config', 'prometheus.yml'], folder);
-    assert.equal(status, 0, text);
-    assert.match(text, new RegExp(`${alertRules.length} rules found`));
+    const [page = ''] = /^rule_files:[^]*?(?=^```)/m.exec(deployFile('install.md')) ?? [];
+    for (const config of [
+      configs.prometheus.content,
+      page.replace('/etc/prometheus/ingest-alerts.yml', 'alerts.yml'),
+    ]) {
+      const folder = temporaryFolder();
+      writeFileSync(join(folder, 'prometheus.yml'), config);
+      writeFileSync(join(folder, 'alerts.yml'), deployFile('alerts.yml'));
+      const { status, text } = ran(promtool, ['check', 'config', 'prometheus.yml'], folder);
+      assert.equal(status, 0, text);
+      assert.match(text, new RegExp(`${alertRules.length} rules found`));
+    }
   });
 
   it('fire on their series, and are silent on healthy ones', { tags: ['long'] }, () => {
