@@ -143,7 +143,7 @@ describe('a replicated warehouse', () => {
     const [redis, uri] = [await TestRedis.start(['--appendonly', 'no']), await postgres.freshDatabase()];
     const parts = await Pipeline.start({ queueUri: redis.uri, warehouseUri: uri, env: PATIENT });
     const rows = async (): Promise<unknown> =>
-      (await postgres.query(uri, 'SELECT id FROM events ORDER BY id')).map(({ id }) => id).join();
+      (await postgres.query<{ id: string }>(uri, 'SELECT id FROM events ORDER BY id')).map(({ id }) => id).join();
     assert.equal((await parts.post(event('a'))).status, 202);
     await eventually('it has landed', async () => (await rows()) === 'a');
     await parts.replicas[0]?.program.kill();
