@@ -6,7 +6,7 @@ import { PRODUCT } from './broken-build.ts';
 import { compare, type Violation } from './comparison.ts';
 import { FAULTS, faultNamed, type FaultName, type Mend, type NamedFault } from './faults.ts';
 import { report } from './findings.ts';
-import { History } from './history.ts';
+import { History } from './ledger.ts';
 import { Random } from './random.ts';
 import type { WarehouseKind } from './settings.ts';
 import { Volume } from './volume.ts';
@@ -124,7 +124,7 @@ class Stretch {
       const found: Violation[] = wrong.map((what) => ({ what, number: undefined }));
       found.push(...(await compare(ledger, world.fresh.store)));
       await Promise.all(world.services.map((service) => service.stop()));
-      const violations = found.length === 0 ? undefined : await report(found, world, this.#options.logsUnder);
+      const violations = found.length === 0 ? undefined : report(found, world, this.#options.logsUnder);
       return { accepted: ledger.accepted, rate, counts: this.#counts, violations };
     } finally {
       await this.#mend(this.#lingering.splice(0));

@@ -6,9 +6,8 @@ import { join } from 'node:path';
 import type { JournalOptions } from '../../lib/send/client.ts';
 import { TestProcess } from '../support/gateway.ts';
 import { eventually, temporaryFolder } from '../support/scope.ts';
-import type { History } from './history.ts';
 import { readNotes, type JournaledSettings } from './journal-notes.ts';
-import type { Ledger } from './ledger.ts';
+import type { History, Ledger } from './ledger.ts';
 import { Service } from './restarted-program.ts';
 
 const EVENTS_A_SECOND = 50;

@@ -43,6 +43,24 @@ export class Ledger {
   }
 }
 
+/** Records faults and process exits with their times. */
+export class History {
+  readonly #beganMs = performance.now();
+  readonly #lines: string[] = [];
+
+  now(): number {
+    return performance.now() - this.#beganMs;
+  }
+
+  note(text: string): void {
+    this.#lines.push(`${(this.now() / 1000).toFixed(3).padStart(9)} s  ${text}\n`);
+  }
+
+  get text(): string {
+    return this.#lines.join('');
+  }
+}
+
 export const isAccepted = (tries: readonly Try[]): boolean =>
   tries.some(({ producer, answer }) => producer === 'own' && answer?.status === 202);
 

@@ -1,7 +1,7 @@
 // Restarts a program whenever it exits, as a service manager does.
 import { setTimeout as delay } from 'node:timers/promises';
 import { TestProcess } from '../support/gateway.ts';
-import type { History } from './history.ts';
+import type { History } from './ledger.ts';
 
 const RESTART_MS = 200;
 /** Exit code 4 means that the queue was unavailable, and 5 that a killed consumer still counted as a replica. */
