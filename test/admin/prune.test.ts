@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it, type TestContext } from 'node:test';
 import { QueueFailed, streamOf, type QueueAdmin } from '../../lib/ingest/queue-admin.ts';
+import { PRUNE_AGE_MS_MIN } from '../../lib/ingest/warehouse.ts';
 import type { Clock } from '../../lib/process/clock.ts';
 import { SYSTEM } from '../support/system.ts';
 import { InProcess, landing, no, poison } from './in-process.ts';
@@ -59,6 +60,15 @@ describe('prune', () => {
     const told = /^an unlanded event on the queue is older: only rows before <time> are removed$/m;
     await admin.assertShows(t, 'prune --older-than 2d', 0, undefined, told);
     assert.deepEqual(ids(), ['3', '5', '6.02']);
+  });
+
+  it('measures ages by the clock that is furthest behind', async (t) => {
+    await fill([401]);
+    const { warehouse } = admin.session(t);
+    const behind = { ...warehouse, clock: () => Promise.resolve(Date.now() - 50_000) };
+    const { out } = await admin.run(t, 'prune --older-than 2d --json', { warehouse: behind });
+    const { before } = JSON.parse(out) as { readonly before: string };
+    assert.ok(Date.parse(before) <= Date.now() - PRUNE_AGE_MS_MIN - 50_000, before);
   });
 
   it('keeps a row that was accepted recently, whatever its landing time', async (t) => {

@@ -2,6 +2,8 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { describe, it } from 'node:test';
 import { partitionOf } from '../../lib/ingest/partition.ts';
+import { PartitionedQueue } from '../../lib/ingest/partitioned-queue.ts';
+import { MemoryQueue, MemoryQueueStore } from '../support/memory-queue.ts';
 
 const VECTORS: readonly (readonly [id: string, hash: number])[] = [
   ['', 0],
@@ -26,5 +28,24 @@ describe('the hash of an id', () => {
       assert.equal(partitionOf(id, 2 ** 32), Number.parseInt(hash ?? '', 16), id);
       assert.deepEqual([partitionOf(id, 2), partitionOf(id, 8)], [Number(of2), Number(of8)], id);
     }
+  });
+});
+
+describe('a queue of several queues', () => {
+  const parts = [1, 2, 3].map(() => new MemoryQueue(new MemoryQueueStore()));
+  const queue = new PartitionedQueue(parts, 'unavailable');
+
+  it('is available while any of them is, and reports each', async () => {
+    await parts[0]?.close();
+    assert.deepEqual(queue.state(), { available: true });
+    assert.deepEqual(
+      queue.states().map(({ available }) => available),
+      [false, true, true],
+    );
+  });
+
+  it('closes all of them', async () => {
+    await queue.close();
+    assert.deepEqual(queue.state(), { available: false, reason: 'closed' });
   });
 });
