@@ -61,7 +61,7 @@ export class TokenVerifier {
   async verify(authorization: string | undefined, identity: ClientIdentity, nowMs: number): Promise<Verdict> {
     const token = BEARER.exec(authorization ?? '')?.[1];
     if (token === undefined) return unauthenticated('a bearer token is required');
-    if ((this.#fetched.uat ?? 0) > nowMs + LEEWAY_S * 1000) await this.reload(); // The clock was set back.
+    if ((this.#fetched.uat ?? 0) > nowMs + LEEWAY_S * 1000) await this.#fetch(); // The clock was set back.
     const verdict = await this.#verdict(token, identity, nowMs).catch((cause: unknown) =>
       cause instanceof jose.errors.JWKSNoMatchingKey ? this.#keyUnknown(token, nowMs) : failure(cause, nowMs),
     );
@@ -69,7 +69,13 @@ export class TokenVerifier {
     return verdict.kind === 'unknown' ? verdict : { ...verdict, untilMs: Math.min(verdict.untilMs, uat + KEYS_AGE_MS) };
   }
 
+  /** Requests keys at a URL. A request that is running may have been answered before the latest keys were published. */
   async reload(): Promise<void> {
+    if (this.#remote?.reloading === true) await this.#fetch();
+    await this.#fetch();
+  }
+
+  async #fetch(): Promise<void> {
     await this.#remote?.reload().catch(() => undefined);
   }
 

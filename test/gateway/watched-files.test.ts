@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
+import type { ServerResponse } from 'node:http';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { readGatewayConfig } from '../../lib/gateway/config.ts';
@@ -147,14 +148,10 @@ describe('the files of a running gateway', () => {
   });
 });
 
-it('SIGHUP requests the token keys at a URL again, each time, and a failure that repeats is logged once', async () => {
+it('SIGHUP requests the token keys at a URL again, also during a request, and a failure that repeats is logged once', async () => {
   const [pki, issuer] = await Promise.all([Pki.create(), TokenIssuer.create('first')]);
-  let requests = 0;
-  const url = await served((_request, response) => {
-    requests += 1;
-    if (requests < 3) response.writeHead(500).end();
-    else response.end(jwks(issuer));
-  });
+  const requests: ServerResponse[] = [];
+  const url = await served((_request, response) => void requests.push(response));
   const { config, log, lines } = configured({ ...pki.environment, INGEST_TOKEN_JWKS: url });
   const files = await readFiles(config, log, SYSTEM);
   const metrics = gatewayMetrics(SYSTEM.clock);
@@ -166,11 +163,21 @@ it('SIGHUP requests the token keys at a URL again, each time, and a failure that
   const watched = watchFiles(config, files, { gateway, metrics }, log, new VirtualClock());
   const current = async (): Promise<string | undefined> =>
     /ingest_reload_current\{kind="token_keys"\} (\d)/.exec(await metrics.registry.metrics())?.[1];
-  for (const [at, wanted] of ['0', '0', '1', '1'].entries()) {
-    watched.reload();
-    await eventually('the keys are requested', () => requests === at + 1);
-    await eventually('the metric follows', async () => (await current()) === wanted);
-  }
+  const answered = async (count: number, status: number): Promise<void> => {
+    await eventually('the keys are requested', () => requests.length === count);
+    requests[count - 1]?.writeHead(status).end(status === 200 ? jwks(issuer) : '');
+  };
+  watched.reload();
+  await eventually('the keys are requested', () => requests.length === 1);
+  watched.reload(); // The keys may have been published after the first request was answered.
+  await answered(1, 500);
+  await answered(2, 500);
+  await eventually('the metric follows', async () => (await current()) === '0');
+  watched.reload();
+  await answered(3, 200);
+  await eventually('the metric follows', async () => (await current()) === '1');
+  watched.reload();
+  await answered(4, 200);
   assert.deepEqual(
     lines.filter(({ msg }) => msg.startsWith('the token keys')).map(({ level }) => level),
     ['error', 'info'],
