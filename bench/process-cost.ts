@@ -1,5 +1,5 @@
 // CPU time and memory of processes (Linux, proc(5)). CpuBook has a resolution of 10 ms, about 0.3 % of a three-second
-// run. Processes that exit between two readings are not counted.
+// run. The time of a child that has exited is its parent's.
 import { execFileSync } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
 
@@ -48,7 +48,8 @@ export class CpuBook {
     if (stat === undefined) return;
     // The second field is the process name in parentheses, which may contain spaces.
     const fields = stat.slice(stat.lastIndexOf(') ') + 2).split(' ');
-    this.#seconds.set(pid, (Number(fields[11]) + Number(fields[12])) / TICKS_PER_SECOND);
+    const [utime, stime, cutime, cstime] = fields.slice(11, 15).map(Number) as [number, number, number, number];
+    this.#seconds.set(pid, (utime + stime + cutime + cstime) / TICKS_PER_SECOND);
     const parent = Number(fields[1]);
     const siblings = this.#children.get(parent);
     if (siblings === undefined) this.#children.set(parent, [pid]);

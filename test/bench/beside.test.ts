@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { createServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
@@ -6,6 +7,7 @@ import { describe, it } from 'node:test';
 import { BenchEnvironment, type RunningServer } from '../../bench/bench-environment.ts';
 import { beside, type SidePlan } from '../../bench/beside.ts';
 import { SwitchedLoad } from '../../bench/load/switched-load.ts';
+import { CpuBook } from '../../bench/process-cost.ts';
 import { FLOOR, FLOOR_WITH_REDIS } from '../../bench/subjects.ts';
 
 const SHORT = { warmupSeconds: 0.05, seconds: 0.1 };
@@ -93,4 +95,11 @@ describe('a load that is switched on and off', () => {
     }
     for (const run of ['the first', 'the next']) await assert.rejects(load.run(10), /a broken connection/, run);
   });
+});
+
+it('the CPU time of a child that has exited is not that of other processes', () => {
+  const before = new CpuBook();
+  execFileSync(process.execPath, ['--eval', 'while (process.cpuUsage().user < 400_000);']);
+  const after = new CpuBook();
+  assert.ok(after.seconds(process.pid) - before.seconds(process.pid) >= 0.4);
 });

@@ -29,6 +29,7 @@ it('the status page of a healthy gateway', { timeout: 300_000 }, async () => {
     const env = { INGEST_QUEUE_URI: redis.uri, INGEST_CONSUMER_ADDR: '127.0.0.1:0', ...warehouse };
     await new Program('ingest-consumer', { env }).listening();
   }
+  await visit('about:blank'); // The first call installs the browser.
   const loads = await Promise.all(
     Array.from({ length: PRODUCERS }, async (_, at) => {
       const { cert, key } = await pki.producer(`producer-${at}`);
