@@ -8,9 +8,8 @@
 // Exit codes: 0 if all goals were reached, 1 if one was missed, 3 if one has no verdict.
 //
 // BENCH_ROUNDS (5), BENCH_SECONDS (3) and BENCH_CASES (comma-separated names; all by default) select what runs.
-// BENCH_LABELS (comma-separated beginnings of labels) selects some runs of a case. BENCH_CONTINUE (an NDJSON file of
-// the same commit) continues the cases of that run with the next round.
-import { appendFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+// BENCH_LABELS (comma-separated beginnings of labels) selects some runs of a case.
+import { appendFileSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Bench } from './bench.ts';
 import type { BenchCase } from './bench-case.ts';
@@ -37,7 +36,6 @@ mkdirSync(folder, { recursive: true });
 const about = machine(started);
 const note = (line: object): void => appendFileSync(`${file}.ndjson`, `${JSON.stringify(line)}\n`);
 note({ kind: 'machine', ...about });
-const earlier = samplesBefore(process.env['BENCH_CONTINUE'] ?? '');
 
 const bench = await Bench.create(duration);
 const summaries: CaseSummary[] = [];
@@ -66,24 +64,6 @@ function publish(benchCase: BenchCase, summary: CaseSummary): string {
   return 'published in bench/figures.json';
 }
 
-interface Noted extends Sample {
-  readonly kind: string;
-  readonly case: string;
-  readonly round: number;
-  readonly commit?: string;
-}
-
-/** Returns the samples of an earlier run, and notes them again. The last sample of a label and a round is valid. */
-function samplesBefore(path: string): readonly Noted[] {
-  if (path === '') return [];
-  const lines = readFileSync(path, 'utf8').trim().split('\n');
-  const [first, ...rest] = lines.map((line) => JSON.parse(line) as Noted);
-  if (first?.commit !== about.commit) throw new Error(`${path} has samples of ${first?.commit}`);
-  const samples = rest.filter(({ kind }) => kind === 'sample');
-  for (const sample of samples) note(sample);
-  return [...new Map(samples.map((sample) => [`${sample.case} ${sample.round} ${sample.label}`, sample])).values()];
-}
-
 /** Prints the missed goals, and returns the exit code. */
 function ended(): number {
   const goals = summaries.flatMap(({ comparisons }) => comparisons).filter(({ limit }) => limit !== undefined);
@@ -96,14 +76,9 @@ function ended(): number {
 
 async function runCase(benchCase: BenchCase): Promise<CaseSamples> {
   const runs = (await benchCase.runs(bench)).filter(({ labels }) => labels.some(isChosen));
-  const before = earlier.filter((sample) => sample.case === benchCase.name);
-  const samples = new Map<string, Sample[]>(
-    runs
-      .flatMap(({ labels }) => labels)
-      .map((label) => [label, before.filter((sample) => sample.label === label)] as const),
-  );
+  const samples = new Map<string, Sample[]>(runs.flatMap(({ labels }) => labels).map((label) => [label, []]));
   const caseRounds = Math.min(rounds, benchCase.roundsMax ?? rounds);
-  for (let round = 1 + Math.max(-1, ...before.map((one) => one.round)); round < caseRounds; round += 1) {
+  for (let round = 0; round < caseRounds; round += 1) {
     for (const run of round % 2 === 0 ? runs : [...runs].reverse()) {
       const step = `${benchCase.name} ${round + 1}/${caseRounds}: ${run.labels.join(', ')}`;
       progress(step);
