@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
 import { copyFileSync, writeFileSync } from 'node:fs';
 import { delimiter, dirname, join } from 'node:path';
-import { WITHIN_MS } from '../support/deadline.ts';
+import { GENEROUS_MS } from '../support/deadline.ts';
 import { freePort } from '../support/free-port.ts';
 import { environment, event, PATIENT, TestGateway } from '../support/gateway.ts';
 import { Pki } from '../support/pki.ts';
@@ -72,7 +72,7 @@ export async function startRunbookSystem() {
   await store.refuse('refused.type', false);
 
   const path = [programs, BIN, server.programs, process.env['PATH'] ?? ''].join(delimiter);
-  const options = { cwd: folder, env: environment({ ...env, PATH: path }), timeout: WITHIN_MS } as const;
+  const options = { cwd: folder, env: environment({ ...env, PATH: path }), timeout: GENEROUS_MS } as const;
   return {
     ...{ cluster, store, gateway, consumerUrl, prometheusUrl },
     /** Adds the entry after which no other fits, and waits until the gateway names the cure and a consumer is done. */

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { WITHIN_MS } from '../support/deadline.ts';
+import { GENEROUS_MS } from '../support/deadline.ts';
 import { queueAndProducer } from '../support/file-gateway.ts';
 import { event, TestGateway, type RawConnection } from '../support/gateway.ts';
 import { Load } from '../support/load.ts';
@@ -74,5 +74,5 @@ it('a second signal ends the process immediately with the code of that signal', 
   const start = performance.now();
   gateway.signal('SIGINT');
   await assertExits(gateway, 130);
-  assert.ok(performance.now() - start < WITHIN_MS, 'before the drain timeout');
+  assert.ok(performance.now() - start < GENEROUS_MS, 'before the drain timeout');
 });

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
 import { createClient, NO_ANSWER, type SendEventsOptions, type SendResult } from '../../lib/send/client.ts';
-import { WITHIN_MS } from '../support/deadline.ts';
+import { GENEROUS_MS } from '../support/deadline.ts';
 import { accepted, http, problem, serve, writeInPieces, type AnyServer, type Seen } from './server.ts';
 
 const EVENT = { id: 'e-1', type: 't' };
@@ -17,7 +17,7 @@ type Result = SendResult<typeof EVENT>;
 /** Sends one event of a new client, with one try. */
 async function tried(answer: AnyServer['answer'], options: Partial<SendEventsOptions> = {}): Promise<Result> {
   server.answer = answer;
-  const client = createClient({ ...server.options, tries: 1, timeoutMs: WITHIN_MS, ...options });
+  const client = createClient({ ...server.options, tries: 1, timeoutMs: GENEROUS_MS, ...options });
   const result = await client.send(EVENT);
   await client.close();
   return result;

@@ -271,7 +271,8 @@ describe('ingest-send', () => {
   it('writes to a pipe why it waits, and its progress once a minute', { tags: ['long'] }, async () => {
     server.answer = (seen) => (server.seen.length === 1 ? unavailable(seen) : accepted(seen));
     const lines = Array.from({ length: 100 }, (_, at) => event(`minute-${at}`));
-    const program = await ended(0, lines.join('\n'), '--rate', '1');
+    const program = send(lines.join('\n'), '--rate', '1');
+    assert.equal((await program.exited(150_000)).code, 0, program.output);
     const [waiting, ...others] = program.lines.filter((line) => line.startsWith('ingest-send: '));
     assert.match(waiting ?? '', /^ingest-send: waiting 0\.\d s to try again, QUEUE_UNAVAILABLE: the queue is full$/);
     for (const line of others) assert.match(line, /^ingest-send: \d+ sent, 0 refused, 1 events\/s$/);

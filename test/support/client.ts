@@ -3,7 +3,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { createSecureContext, type ConnectionOptions, type SecureContext, type TLSSocket } from 'node:tls';
-import { WITHIN_MS } from './deadline.ts';
+import { within, WITHIN_MS } from './deadline.ts';
 import type { ClientCertificate } from './pki.ts';
 import { atEnd, eventually } from './scope.ts';
 
@@ -77,7 +77,7 @@ export class TestClient {
   }
 
   ask(ask: Ask): Promise<Reply> {
-    return new Promise((resolve, reject) => {
+    const reply = new Promise<Reply>((resolve, reject) => {
       const request = httpsRequest(
         {
           host: '127.0.0.1',
@@ -112,6 +112,7 @@ export class TestClient {
       // With a string, node would encode the header in the body's encoding.
       request.end(ask.body === undefined ? undefined : Buffer.from(ask.body));
     });
+    return within(`${ask.method ?? 'GET'} ${ask.path} is answered`, reply, 2 * WITHIN_MS);
   }
 
   post(body: string | Buffer, more: Readonly<Record<string, string>> = {}, signal?: AbortSignal): Promise<Reply> {

@@ -1,7 +1,7 @@
 // The real gateway, started by its launcher and queried over TLS.
 import { connect, type ConnectionOptions } from 'node:tls';
 import { RawConnection, TestClient, tlsOptions, type Reply } from './client.ts';
-import { WITHIN_MS } from './deadline.ts';
+import { within, WITHIN_MS } from './deadline.ts';
 import { type Pki, type ClientCertificate } from './pki.ts';
 import type { TestRedis } from './redis.ts';
 import { Scrape } from './scrape.ts';
@@ -25,7 +25,7 @@ export class TestProcess {
   readonly child: Child;
   readonly lines: string[] = [];
   /** Resolves when all output has been read, which may be after the exit. */
-  readonly #ended: Promise<{ readonly code: number | null; readonly signal: string | null }>;
+  readonly #ended: Promise<{ readonly code: number | null; readonly signal: NodeJS.Signals | null }>;
 
   constructor(
     command: string,
@@ -35,7 +35,7 @@ export class TestProcess {
   ) {
     this.child = start(command, args, environment(env), options);
     this.#ended = new Promise((resolve) =>
-      this.child.once('close', (code: number | null, signal: string | null) => resolve({ code, signal })),
+      this.child.once('close', (code: number | null, signal: NodeJS.Signals | null) => resolve({ code, signal })),
     );
     for (const stream of [this.child.stdout, this.child.stderr]) {
       let rest = '';
@@ -58,8 +58,8 @@ export class TestProcess {
     this.child.kill(signal);
   }
 
-  exited(): Promise<{ readonly code: number | null; readonly signal: string | null }> {
-    return this.#ended;
+  exited(deadlineMs = WITHIN_MS): Promise<{ readonly code: number | null; readonly signal: NodeJS.Signals | null }> {
+    return within(`process ${this.child.pid} ends`, this.#ended, deadlineMs);
   }
 
   line(pattern: RegExp, deadlineMs = WITHIN_MS): Promise<string> {

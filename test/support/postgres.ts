@@ -9,7 +9,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import pg from 'pg';
-import { WITHIN_MS } from './deadline.ts';
+import { GENEROUS_MS, Wait, WITHIN_MS } from './deadline.ts';
 
 const PORT = 5432;
 
@@ -120,16 +120,16 @@ async function startServer(
   options: RunOptions,
   uri: string,
 ): Promise<ChildProcess> {
-  const deadline = Date.now() + WITHIN_MS;
+  const wait = new Wait();
   for (;;) {
     // The output is printed only if the server does not start.
     const started = spawn(program, args, { ...options, stdio: ['ignore', 'ignore', 'pipe'] });
     let output = '';
     started.stderr.setEncoding('utf8').on('data', (text: string) => (output = (output + text).slice(-4_000)));
     const ended = once(started, 'exit');
-    if (await Promise.race([ended.then(() => false), answers(uri, deadline)])) return started;
+    if (await Promise.race([ended.then(() => false), answers(uri, wait)])) return started;
     // After a kill, the child processes of the old server may hold its shared memory for a moment.
-    if (Date.now() >= deadline) throw new Error(`PostgreSQL did not start:\n${output}`);
+    if (wait.isOver(WITHIN_MS)) throw new Error(`PostgreSQL did not start:\n${output}`);
     if (started.exitCode === null && started.signalCode === null) started.kill('SIGKILL');
     await ended;
     await delay(100);
@@ -185,8 +185,8 @@ function serverUser(): { uid: number; gid: number } | undefined {
 
 let databases = 0;
 
-async function answers(uri: string, deadline: number): Promise<boolean> {
-  while (Date.now() < deadline) {
+async function answers(uri: string, wait: Wait): Promise<boolean> {
+  while (!wait.isOver(WITHIN_MS)) {
     try {
       await query(uri, 'SELECT 1');
       return true;
@@ -217,7 +217,7 @@ function databasesOf(uri: string) {
 }
 
 async function query<Row extends pg.QueryResultRow>(uri: string, text: string, values: unknown[] = []): Promise<Row[]> {
-  const client = new pg.Client({ connectionString: uri, connectionTimeoutMillis: WITHIN_MS });
+  const client = new pg.Client({ connectionString: uri, connectionTimeoutMillis: GENEROUS_MS });
   client.on('error', () => undefined);
   await client.connect();
   try {

@@ -1,4 +1,3 @@
-import { once } from 'node:events';
 import { TestProcess } from './gateway.ts';
 import type { StartOptions } from './scope.ts';
 
@@ -10,11 +9,12 @@ export interface ProgramOptions extends StartOptions {
 }
 
 export class Program extends TestProcess {
-  readonly ended: Promise<number | NodeJS.Signals>;
-
   constructor(name: ProgramName, { env = {}, args = [], ...options }: ProgramOptions) {
     super(new URL(`../../bin/${name}`, import.meta.url).pathname, args, env, options);
-    this.ended = once(this.child, 'close').then(([code, signal]) => (code ?? signal) as number | NodeJS.Signals);
+  }
+
+  get ended(): Promise<number | NodeJS.Signals> {
+    return this.exited().then(({ code, signal }) => (code ?? signal) as number | NodeJS.Signals);
   }
 
   get running(): boolean {

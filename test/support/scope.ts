@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { after } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
-import { WITHIN_MS } from './deadline.ts';
+import { Wait, within, WITHIN_MS } from './deadline.ts';
 
 export type Child = ChildProcessByStdio<null, Readable, Readable>;
 
@@ -52,7 +52,7 @@ export function start(
   // The process may exit before it has read its input.
   (child as ChildProcess).stdin?.on('error', () => undefined).end(input);
   children.add(child);
-  const gone = exited(child).then(() => children.delete(child));
+  const gone = exit(child).then(() => children.delete(child));
   atEnd(async () => {
     if (child.exitCode === null && child.signalCode === null) {
       child.kill('SIGCONT');
@@ -63,10 +63,12 @@ export function start(
   return child;
 }
 
-/** Resolves when the process has exited, or could not be started. */
-export async function exited(child: Child): Promise<void> {
+async function exit(child: Child): Promise<void> {
   if (child.exitCode === null && child.signalCode === null) await once(child, 'exit').catch(() => undefined);
 }
+
+/** Resolves when the process has exited, or could not be started. */
+export const exited = (child: Child): Promise<void> => within(`process ${child.pid} exits`, exit(child));
 
 /** Waits until `condition` returns a value other than undefined, null or false, and returns that value. */
 export async function eventually<T>(
@@ -74,9 +76,9 @@ export async function eventually<T>(
   condition: () => T | Promise<T>,
   deadlineMs = WITHIN_MS,
 ): Promise<Exclude<NonNullable<T>, false>> {
-  const begun = performance.now();
+  const wait = new Wait();
   let last: unknown;
-  for (;;) {
+  for (let pauseMs = 5; ; pauseMs = Math.min(200, pauseMs * 1.125)) {
     try {
       const value = await condition();
       if (value !== undefined && value !== null && value !== false) return value as Exclude<NonNullable<T>, false>;
@@ -84,10 +86,9 @@ export async function eventually<T>(
     } catch (cause) {
       last = cause;
     }
-    const waited = performance.now() - begun;
-    if (waited > deadlineMs) throw new Error(`not within ${deadlineMs} ms: ${what} (last: ${String(last)})`);
+    if (wait.isOver(deadlineMs)) throw new Error(`not within ${deadlineMs} ms: ${what} (last: ${String(last)})`);
     // The pauses grow, so that long waits leave the processor to other programs.
-    await delay(Math.min(200, Math.max(5, waited / 8)));
+    await delay(pauseMs);
   }
 }
 
