@@ -81,6 +81,14 @@ describe('erase', () => {
     assert.deepEqual(new Set(admin.column('SELECT actor FROM ingest_audit')), new Set([actor]));
   });
 
+  it('is recorded at the time of the queue whose clock is furthest ahead', async (t) => {
+    const streams = [1, 2].flatMap(() => admin.queue(t, admin.redis.uri).streams);
+    Object.assign(streams[1] ?? {}, { clock: () => Promise.resolve(Date.now() + 3_600_000) });
+    await admin.run(t, 'erase one', { queue: { uri: '', streams } });
+    const [at] = admin.column('SELECT at FROM ingest_audit');
+    assert.ok(Date.parse(String(at)) > Date.now() + 3_500_000, String(at));
+  });
+
   it('is recorded in the warehouse and on every stream before it searches', async (t) => {
     const session = admin.session(t);
     const [stream = assert.fail()] = session.queue.streams;

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it, type TestContext } from 'node:test';
-import { consumerMetrics } from '../../lib/consumer/metrics.ts';
+import { consumerMetrics, type ConsumerMetrics } from '../../lib/consumer/metrics.ts';
 import { Replica } from '../../lib/consumer/replica.ts';
 import type { Warehouse } from '../../lib/ingest/warehouse.ts';
 import { createLog } from '../../lib/process/log.ts';
@@ -70,9 +70,11 @@ describe('a replica whose warehouse fails at its start', () => {
       prepared += 1;
       return prepared === 1 ? Promise.reject(new Error('no connection')) : real.prepare();
     };
-    await start(t, redis, { ...real, prepare });
+    await redis.command('ZADD', '{ingest-0}:replicas', String(Date.now()), 'another');
+    const { registry } = await start(t, redis, { ...real, prepare });
     await eventually('all have landed', async () => (await store.count()) === STREAMS.length);
     assert.ok(prepared <= 1 + STREAMS.length, String(prepared));
+    assert.match(await registry.metrics(), /^ingest_consumer_replicas 1$/m, 'the smallest number');
   });
 });
 
@@ -81,18 +83,19 @@ const longEvent = (id: string): string => {
   return `${head}${'x'.repeat(BODY_BYTES - head.length - 2)}"}`;
 };
 
-async function start(t: TestContext, redis: TestRedis, warehouse: Warehouse): Promise<void> {
+async function start(t: TestContext, redis: TestRedis, warehouse: Warehouse): Promise<ConsumerMetrics> {
   const log = createLog('test', 'error').child({}, { level: 'silent' });
   const readers = STREAMS.map(
     (stream) =>
       new StreamReader({ ...SYSTEM, name: memberName(SYSTEM.random), part: partitionAt(redis.uri, { stream }), log }),
   );
   assert.deepEqual(new Set(await Promise.all(readers.map((reader) => reader.open(20_000)))), new Set([true]));
+  const metrics = consumerMetrics(SYSTEM.clock);
   const replica = new Replica({
     ...SYSTEM,
     readers,
     warehouse,
-    telemetry: { metrics: consumerMetrics(SYSTEM.clock), log },
+    telemetry: { metrics, log },
     limits: { batchMax: 500, replicasMax: 6 },
   });
   const done = replica.run();
@@ -102,4 +105,6 @@ async function start(t: TestContext, redis: TestRedis, warehouse: Warehouse): Pr
     await Promise.all(readers.map((reader) => reader.close()));
     await warehouse.close();
   });
+  replica.state();
+  return metrics;
 }

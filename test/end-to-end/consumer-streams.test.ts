@@ -41,6 +41,7 @@ describe('a consumer of two streams', { concurrency: true }, () => {
     await consumer.line(/"partition":1,.*ECONNREFUSED/);
     assert.ok(await hasSample(url, 'ingest_queue_up{partition="0"} 1'));
     assert.ok(await hasSample(url, 'ingest_queue_up{partition="1"} 0'));
+    assert.ok(await hasSample(url, 'ingest_queue_available 1'));
     assert.ok(await hasSample(url, 'ingest_consumer_ready 1'));
     await odd.start();
     await put(odd, 'ingest-b', 'two');

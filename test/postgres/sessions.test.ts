@@ -1,9 +1,12 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { describe, it } from 'node:test';
+import pg from 'pg';
 import { BatchTooSlow } from '../../lib/ingest/warehouse.ts';
+import { transacted } from '../../lib/postgres/sessions.ts';
 import { eventually } from '../support/scope.ts';
 import { event, Postgres } from '../support/postgres-suite.ts';
+import { SYSTEM } from '../support/system.ts';
 
 const TRIES = 3;
 
@@ -123,5 +126,18 @@ describe('the sessions of the PostgreSQL warehouse', () => {
     await other.query('COMMIT');
     await refused;
     assert.deepEqual(await landing, ['reused', 'landed'], 'its row has another body');
+  });
+
+  it('try a transaction up to six times if it deadlocks', async () => {
+    const failing = (times: number) => {
+      let calls = 0;
+      return async (): Promise<number> => {
+        calls += 1;
+        if (calls <= times) throw Object.assign(new pg.DatabaseError('deadlock', 0, 'error'), { code: '40P01' });
+        return calls;
+      };
+    };
+    assert.equal(await transacted(SYSTEM, failing(5)), 6);
+    await assert.rejects(transacted(SYSTEM, failing(6)), { code: '40P01' });
   });
 });

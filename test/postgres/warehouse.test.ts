@@ -204,6 +204,21 @@ describe('the PostgreSQL warehouse', () => {
       );
   });
 
+  it('lands an event again whose row is deleted after a first try found it', async (t) => {
+    const { uri, warehouse } = await postgres.prepared(t);
+    await warehouse.land([event('a')]);
+    await postgres.server.query(
+      uri,
+      `
+      CREATE TABLE doomed AS SELECT id FROM events;
+      CREATE FUNCTION doom() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+        WITH gone AS (DELETE FROM doomed RETURNING id) DELETE FROM events USING gone WHERE events.id = gone.id;
+        RETURN NULL; END $$;
+      CREATE TRIGGER doom AFTER INSERT ON events FOR EACH STATEMENT EXECUTE FUNCTION doom();`,
+    );
+    assert.deepEqual(await warehouse.land([event('a')]), ['landed']);
+  });
+
   it('rejects without ending the process if the server stops during the creation of the schema', async (t) => {
     const { uri, direct, link } = await postgres.linked();
     t.after(() => link.close());

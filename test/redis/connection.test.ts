@@ -26,16 +26,21 @@ describe('a connection', () => {
     return connection;
   }
 
-  it("logs a refused password with the server's address, without the password", async (t) => {
-    const server = `127.0.0.1:${(await TestRedis.start()).port}`;
-    const { log, lines } = logged(t, 'warn');
-    const connection = opened(t, `redis://shop:hunter2@${server}`, log);
-    await eventually('it was refused', () => lines.length > 0);
-    const msg = 'the queue refused the password; trying again';
-    assert.deepEqual(lines, [{ server, reason: connection.lastError, msg }]);
-    assert.match(queueIsAway(connection.lastError), /^the queue refused the password \(WRONGPASS /);
-    assert.equal(queueIsAway('ECONNREFUSED'), 'the queue does not answer (ECONNREFUSED)');
-  });
+  for (const [user, password, code] of [
+    ['shop:hunter2@', undefined, 'WRONGPASS'],
+    ['', 'required', 'NOAUTH'],
+  ] as const)
+    it(`logs a refused password with the server's address, without the password: ${code}`, async (t) => {
+      const server = `127.0.0.1:${(await TestRedis.start([], { password })).port}`;
+      const { log, lines } = logged(t, 'warn');
+      const connection = opened(t, `redis://${user}${server}`, log);
+      await eventually('it was refused', () => lines.length > 0);
+      const msg = 'the queue refused the password; trying again';
+      assert.deepEqual(lines, [{ server, reason: connection.lastError, msg }]);
+      const [reason] = queueIsAway(connection.lastError).split(' (');
+      assert.deepEqual([reason, connection.lastError.split(' ')[0]], ['the queue refused the password', code]);
+      assert.equal(queueIsAway('ECONNREFUSED'), 'the queue does not answer (ECONNREFUSED)');
+    });
 
   it('does not use a connection before its inspection has passed, and reports why it failed', async (t) => {
     const redis = await TestRedis.start();

@@ -214,6 +214,9 @@ describe('clients that share a connection', () => {
     assert.deepEqual(two.told, ['ready']);
     const again = join();
     await eventuallyTold(again, /^ready$/);
+    const left = join();
+    left.leave();
     assert.equal(await echo(again, 'again'), 'again');
+    assert.deepEqual(left.told, []);
   });
 });

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { connect } from 'node:net';
 import { beforeEach, describe, it, type TestContext } from 'node:test';
 import { erasedBody } from '../../lib/ingest/erased.ts';
 import type { QueuedCopy } from '../../lib/ingest/queue-admin.ts';
@@ -86,6 +87,20 @@ describe('erasing an entry', () => {
     assert.equal(await server.length(), 3);
   });
 
+  it('does not know until when if the block is not complete, also after a later erasure that knows', async (t) => {
+    const [{ submit }, admin] = [await openAccepting(t), openAdmin(t, server.uri)];
+    for (const [id, blockBytes] of [
+      ['one', '1000000'],
+      ['other', '4096'],
+    ] as const) {
+      await server.command('CONFIG', 'SET', 'stream-node-max-bytes', blockBytes);
+      await submit(id);
+      const [copy] = await copies(admin, id);
+      assert.equal(copy && (await admin.erase(copy, id, erasedBody(id, 't'))), 'erased');
+      assert.equal(admin.bytesUntilMs, Number.POSITIVE_INFINITY);
+    }
+  });
+
   it('waits for a living consumer that holds the entry, but not for a dead one', async (t) => {
     const [{ submit }, admin, reader] = [
       await openAccepting(t),
@@ -102,6 +117,8 @@ describe('erasing an entry', () => {
     assert.deepEqual(await admin.states([copy.entry]), ['held']);
     await reader.close();
     assert.equal(await erase(), 'erased');
+    const { unread, pending } = (await admin.status()).partition;
+    assert.deepEqual([unread, pending], [1, 0]);
     const other = await openReader(t, server.uri);
     const [again, ...more] = await other.read(10, 0, 1_000);
     assert.deepEqual(more, []);
@@ -303,6 +320,10 @@ describe('the status of a stream', () => {
     assert.equal(about.memoryLimitBytes, 0);
     assert.ok((about.memoryBytes ?? 0) > 100_000);
     assert.equal(await server.length(), 3);
+    const copying = [connect(server.port), connect(server.port)];
+    for (const one of copying) one.write('SYNC\r\n');
+    await eventually('both copies are shown', async () => (await admin.status()).server.copies.length === 2);
+    for (const one of copying) one.destroy();
   });
 
   it('creates nothing for a missing stream, and reports entries without a group as unread', async (t) => {
