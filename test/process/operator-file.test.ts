@@ -3,7 +3,13 @@ import { execFileSync, spawn } from 'node:child_process';
 import { truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import { readOperatorFile, readOperatorFileOnce, strictJson, textOf } from '../../lib/process/operator-file.ts';
+import {
+  readOperatorFile,
+  readOperatorFileOnce,
+  strictJson,
+  textOf,
+  trustServers,
+} from '../../lib/process/operator-file.ts';
 import { temporaryFolder } from '../support/scope.ts';
 
 describe('JSON in a file that a person writes', () => {
@@ -30,6 +36,13 @@ describe('a file that an operator names', () => {
   const folder = temporaryFolder();
   const pipe = join(folder, 'pipe');
   execFileSync('mkfifo', [pipe]);
+
+  it('is refused as authorities of the servers if it has no certificate', () => {
+    const path = join(folder, 'key.pem');
+    writeFileSync(path, '-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n');
+    const message = `INGEST_TLS_SERVER_CA="${path}": expected a readable PEM file with authorities (no certificate in PEM format)`;
+    assert.throws(() => trustServers(path), { exitCode: 2, message });
+  });
 
   it('is refused with the reason if a read of it might never end', async () => {
     const sparse = join(folder, 'sparse');
