@@ -58,7 +58,7 @@ export class Service {
       const process = begin();
       this.#process = process;
       history.note(`${name} started, process ${process.child.pid}`);
-      const { code, signal } = await process.exited();
+      const { code, signal } = await process.exited(Number.POSITIVE_INFINITY);
       history.note(`${name} ended: ${code ?? signal}`);
       this.lines.push(`--- ${name}, process ${process.child.pid}`, ...process.lines);
       if (this.#stopped) return;

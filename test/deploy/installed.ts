@@ -101,7 +101,7 @@ function startLoad(certificates: string) {
     /** Resolves with the number of events, all of which were accepted. */
     stop: async (): Promise<number> => {
       rmSync(runFile);
-      const { code } = await sender.exited();
+      const { code } = await sender.exited(60_000);
       assert.equal(code, 0, sender.output);
       return (JSON.parse(sender.lines.find((line) => line.startsWith('{')) ?? '{}') as { accepted: number }).accepted;
     },

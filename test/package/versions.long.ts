@@ -75,7 +75,7 @@ async function startFleet(store: WarehouseStore, older: Installation) {
     /** Runs a program to its end, and returns its last line. */
     run: async (exit: number, ...command: Parameters<typeof start>): Promise<string> => {
       const program = start(...command);
-      assert.equal((await program.exited()).code, exit, program.output);
+      assert.equal((await program.exited(60_000)).code, exit, program.output);
       return program.lines.at(-1) ?? '';
     },
     /** Types the command of the chapter that adds the rights of a version. */

@@ -28,7 +28,7 @@ describe('a rolling restart', () => {
       const file = new URL('shared-port.ts', import.meta.url).pathname;
       const args = ['--net', 'sh', '-c', shell, process.execPath, '--test-reporter=tap', file];
       const run = new TestProcess('unshare', args, {});
-      const { code } = await run.exited();
+      const { code } = await run.exited(60_000 + RESTARTS * 90_000);
       assert.equal(code, 0, run.output);
       const told = run.lines.find((line) => / events, \d+ a second/.test(line));
       assert.ok(told !== undefined, run.output);
