@@ -8,12 +8,13 @@ import { Connections, debug, flowOf } from './connections.ts';
 import { gatewayUrl } from './identity.ts';
 import { Journal } from './journal.ts';
 import {
+  assertEvent,
+  assertIterable,
   assertOptions,
   bodyOf,
   contentOf,
   fieldsOf,
-  isIterable,
-  nameOf,
+  TIMER_MS_MAX,
   type CallOptions,
   type EventInput,
   type JournalOptions,
@@ -72,6 +73,14 @@ interface Call extends CallOptions {
   readonly tries?: number;
 }
 
+const ignored = (cause: unknown): void => debug('a call has failed: %s', cause);
+
+/** A rejection that nobody handles would end the process. */
+function ignorable<T>(promise: Promise<T>): Promise<T> {
+  promise.catch(ignored);
+  return promise;
+}
+
 /** A client for the life of a process. It keeps its connections, and opens them again if the gateway closes them. */
 class EventClient<Resumed> {
   readonly #options: SendEventsOptions & Partial<JournalOptions>;
@@ -119,13 +128,7 @@ class EventClient<Resumed> {
    * closed, if the journal cannot be written, or if a callback throws. A rejection that nobody handles is ignored.
    */
   send<T extends EventInput>(event: T, call: CallOptions = {}): Promise<SendResult<T>> {
-    const isEvent = typeof event === 'string' || (typeof event === 'object' && event !== null && !Array.isArray(event));
-    const signal = call.signal === undefined ? this.#signal : anyOf(this.#signal, call.signal);
-    const sent = isEvent
-      ? this.#settled({ event }, signal, call, true)
-      : Promise.reject(new TypeError(`send: expected one event, found ${nameOf(event)}; sendEvents sends arrays`));
-    sent.catch((cause: unknown) => debug('an event was not sent: %s', cause));
-    return sent;
+    return ignorable(this.#settled({ event }, this.#signal, call, true));
   }
 
   /**
@@ -134,10 +137,7 @@ class EventClient<Resumed> {
    * when the caller requests the next result.
    */
   sendEvents<T extends EventInput>(events: Events<T>, call: CallOptions = {}): Results<T | Resumed> {
-    if (!isIterable(events))
-      throw new TypeError(
-        `expected an array or iterable of events, found ${nameOf(events)}; put one event in an array`,
-      );
+    assertIterable(events);
     fieldsOf(call.headers);
     return this.#results(this.#items(events), call) as Results<T | Resumed>;
   }
@@ -147,14 +147,17 @@ class EventClient<Resumed> {
    * of events that remain in the journal.
    */
   resume(): Promise<number> {
-    const resumed = this.#resume();
-    resumed.catch((cause: unknown) => debug('the journal was not sent: %s', cause));
-    return resumed;
+    return ignorable(this.#resume(this.#items([]), {}));
   }
 
-  async #resume(): Promise<number> {
-    for await (const result of this.#results<never>(this.#items([]), {}))
-      if (isForGood(result)) this.#options.onResumed?.(result);
+  /** Aborts `stop` if the gateway accepts none of `concurrency` events, and not if it refuses those of one queue. */
+  async #resume(items: AsyncGenerator<Item<Buffer>>, call: Call, stop?: AbortController): Promise<number> {
+    let retained = 0;
+    for await (const result of this.#results<never>(items, call)) {
+      retained = isForGood(result) ? 0 : retained + 1;
+      if (retained === 0) this.#options.onResumed?.(result);
+      else if (retained >= this.#concurrency) stop?.abort();
+    }
     return this.#journal?.unsettled ?? 0;
   }
 
@@ -171,13 +174,13 @@ class EventClient<Resumed> {
   /**
    * Resolves when all events have a result and the connections are closed. After `timeoutMs`, events without an answer
    * are `interrupted`. Resolves to these events; an open journal has them, too. Events that are sent later are rejected.
+   * Ignores a time limit that is not a number.
    */
   close({ timeoutMs }: { readonly timeoutMs?: number | undefined } = {}): Promise<readonly unknown[]> {
     this.#closed ??= this.#close();
-    const timer = timeoutMs === undefined ? undefined : SYSTEM.clock.after(timeoutMs, () => this.#end.abort());
-    const closed = this.#closed.finally(() => timer?.close()).then(() => this.#unsent);
-    closed.catch((cause: unknown) => debug('the journal was not closed: %s', cause));
-    return closed;
+    const isLimited = typeof timeoutMs === 'number' && timeoutMs <= TIMER_MS_MAX;
+    const timer = isLimited ? SYSTEM.clock.after(timeoutMs, () => this.#end.abort()) : undefined;
+    return ignorable(this.#closed.finally(() => timer?.close()).then(() => this.#unsent));
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -210,20 +213,12 @@ class EventClient<Resumed> {
       if (this.#closing.signal.aborted || this.#signal.aborted) return;
       if (this.#readers > 0) continue;
       const stop = new AbortController();
-      const ended = this.#sendPass(stop).catch((cause: unknown) => debug('the journal was not sent: %s', cause));
-      this.#pass = { stop, ended };
-      await ended;
+      const call = { signal: AbortSignal.any([stop.signal, this.#closing.signal]), tries: 1 };
+      this.#pass = { stop, ended: this.#resume(this.#resumedItems(), call, stop).catch(ignored) };
+      await this.#pass.ended;
       this.#pass = undefined;
       if (this.#journal?.unsent === 0) return;
     }
-  }
-
-  /** Sends until the gateway does not accept an event. */
-  async #sendPass(stop: AbortController): Promise<void> {
-    const signal = AbortSignal.any([stop.signal, this.#closing.signal]);
-    for await (const result of this.#results<never>(this.#resumedItems(), { signal, tries: 1 }))
-      if (isForGood(result)) this.#options.onResumed?.(result);
-      else stop.abort();
   }
 
   /** Does not keep the process alive, because the next client sends the events in the journal. */
@@ -323,15 +318,17 @@ class EventClient<Resumed> {
     }
   }
 
-  /** `marks`: the event is settled in the journal as soon as it has a result. */
+  /** `marks`: the event, of a call of `send`, is settled in the journal as soon as it has a result. */
   async #settled<T extends EventInput>(
     item: Item<T>,
-    signal: AbortSignal,
+    all: AbortSignal,
     call: Call,
     marks: boolean,
   ): Promise<SendResult<T>> {
     this.#assertOpen();
     const { event } = item;
+    if (marks) assertEvent(event);
+    const signal = call.signal === undefined ? all : anyOf(all, call.signal);
     const connections = this.#connections;
     const startMs = SYSTEM.clock.ms();
     const [body, fields] = [bodyOf(event), fieldsOf(call.headers)];
@@ -342,7 +339,7 @@ class EventClient<Resumed> {
         await this.#put(item, body);
       const content = isSent ? contentOf(body, fields, this.#options.compression) : undefined;
       const once = () =>
-        content === undefined ? Promise.resolve(body as Try) : (connections as Connections).send(content, call.signal);
+        content === undefined ? Promise.resolve(body as Try) : (connections as Connections).send(content);
       const result: SendResult<T> =
         connections === undefined
           ? { kind: 'disabled', event, tries: 0, durationMs: 0 }

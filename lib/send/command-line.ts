@@ -34,6 +34,12 @@ The next run sends events again after 401, 403 (but not TYPE_NOT_ALLOWED), ROUTE
 Exit codes: 0 all events accepted, 1 some not, 2 wrong usage or a file that cannot be read or written, 130 interrupted.
 `;
 
+const IDENTITY = ['cert', 'key', 'ca', 'token'] as const;
+const NUMBERS = ['concurrency', 'connections', 'pipelining', 'rate', 'tries', 'timeout', 'sample'] as const;
+
+const optionsOf = <Name extends string, const Option>(option: Option, ...names: readonly Name[]) =>
+  Object.fromEntries(names.map((name) => [name, option])) as Record<Name, Option>;
+
 export type SendSettings = Exclude<ReturnType<typeof readSettings>, string>;
 
 /**
@@ -45,24 +51,8 @@ export function readSettings(args: readonly string[], stateFolder: string, runni
     args: [...args],
     allowPositionals: true,
     options: {
-      url: { type: 'string' },
-      cert: { type: 'string' },
-      key: { type: 'string' },
-      ca: { type: 'string' },
-      token: { type: 'string' },
-      concurrency: { type: 'string' },
-      connections: { type: 'string' },
-      pipelining: { type: 'string' },
-      rate: { type: 'string' },
-      tries: { type: 'string' },
-      timeout: { type: 'string' },
-      resend: { type: 'string' },
-      sample: { type: 'string' },
-      refused: { type: 'string' },
-      quiet: { type: 'boolean', default: false },
-      json: { type: 'boolean', default: false },
-      help: { type: 'boolean', default: false },
-      version: { type: 'boolean', default: false },
+      ...optionsOf({ type: 'string' }, ...IDENTITY, ...NUMBERS, 'url', 'resend', 'refused'),
+      ...optionsOf({ type: 'boolean', default: false }, 'quiet', 'json', 'help', 'version'),
     },
   });
   if (values.help) return 'help';
@@ -84,9 +74,7 @@ export function readSettings(args: readonly string[], stateFolder: string, runni
     options: { url, ...identity(values, join(stateFolder, 'tls')), ...numbers },
     /** `undefined` means standard input. */
     file,
-    /** True if the file contains refused events. */
     resend: values.resend !== undefined,
-    /** The number of sample events to send instead of a file. */
     sample: integer('sample', values.sample, 1_000_000),
     refusedFile: refusedFile(values.refused, file),
     quiet: values.quiet,
@@ -113,7 +101,7 @@ function refusedFile(given: string | undefined, file: string | undefined): strin
   return path;
 }
 
-function identity(paths: Partial<Record<'cert' | 'key' | 'ca' | 'token', string>>, folder: string) {
+function identity(paths: Partial<Record<(typeof IDENTITY)[number], string>>, folder: string) {
   const given = paths.cert !== undefined || paths.key !== undefined;
   if (given && (paths.cert === undefined || paths.key === undefined))
     throw new Error('expected --cert and --key together');

@@ -25,14 +25,12 @@ export interface FlowOptions {
   readonly pipelining?: number | undefined;
 }
 
-/** Applies the defaults. */
 export function flowOf({ concurrency = 64, pipelining = 16, ...others }: FlowOptions) {
   const { connections = pipelining === 1 ? concurrency : 4 } = others;
   return { connections, pipelining, concurrency: Math.min(concurrency, connections * pipelining) };
 }
 
 interface ConnectionsOptions extends ClockAndRandom, SenderIdentity {
-  /** A URL returned by `gatewayUrl`. */
   readonly url: URL;
   readonly connections: number;
   readonly pipelining: number;
@@ -49,10 +47,8 @@ export interface Content {
   readonly requestId?: string | undefined;
 }
 
-interface Request {
+interface Request extends Pick<Content, 'body' | 'encoded'> {
   readonly head: string;
-  readonly body: Buffer;
-  readonly encoded: Buffer;
   readonly requestId: string;
   readonly settle: (result: Try) => void;
   /** The time, on the monotonic clock, at which the request is overdue. */
@@ -62,7 +58,6 @@ interface Request {
 }
 
 const CLOSED = new Error('the client was closed');
-const ABORTED = new Error('the signal aborted');
 
 /** Writes to standard error if NODE_DEBUG contains ingest-client. */
 export const debug = debuglog('ingest-client');
@@ -71,7 +66,7 @@ export class Connections {
   readonly options: ConnectionsOptions;
   readonly overdue: Error;
   /** Starts a connection, and calls `ready` when the socket is writable. */
-  readonly connect: (ready: () => void) => Connection;
+  readonly connect: ReturnType<typeof connectorTo>;
   /** True if a connection may have another certificate or token than the one before. */
   readonly isRenewed: boolean;
   readonly #pipelines: Pipeline[] = [];
@@ -91,26 +86,15 @@ export class Connections {
   }
 
   /** Never rejects. */
-  send(
-    { body, encoded, fields, requestId = `${this.#requestIds}-${(this.#requests += 1)}` }: Content,
-    own?: AbortSignal,
-  ): Promise<Try> {
-    let abort = (): void => undefined;
-    const result = new Promise<Try>((settle) => {
-      // The request stays on its connection, because later answers depend on it.
-      abort = () => settle(unansweredTry(ABORTED));
+  send({ body, encoded, fields, requestId = `${this.#requestIds}-${(this.#requests += 1)}` }: Content): Promise<Try> {
+    return new Promise((settle) => {
       const head = `${fields}X-Request-Id: ${requestId}\r\nContent-Length: ${encoded.length}\r\n\r\n`;
       const dueMs = this.options.clock.ms() + this.options.timeoutMs;
       this.#waiting.push({ head, body, encoded, requestId, settle, dueMs, displaced: false });
       this.#sendWaiting();
     });
-    if (own === undefined) return result;
-    own.addEventListener('abort', abort);
-    // The caller's signal may live as long as the process.
-    return result.finally(() => own.removeEventListener('abort', abort));
   }
 
-  /** Settles all pending requests as unanswered, and closes the connections. */
   close(): void {
     this.#isClosed = true;
     for (const pipeline of this.#pipelines) pipeline.end(CLOSED);
@@ -293,12 +277,7 @@ class Pipeline {
   }
 }
 
-interface Connection {
-  readonly socket: Socket;
-  readonly start: string;
-}
-
-function connectorTo({ url, ...identity }: ConnectionsOptions): (ready: () => void) => Connection {
+function connectorTo({ url, ...identity }: ConnectionsOptions) {
   const secure = url.protocol === 'https:';
   const host = url.hostname.replace(/^\[|\]$/g, '');
   const named = isIP(host) === 0 ? { servername: host } : {};
@@ -308,7 +287,7 @@ function connectorTo({ url, ...identity }: ConnectionsOptions): (ready: () => vo
   const isFixed = [identity.cert, identity.key, identity.ca].every((value) => typeof value !== 'function');
   const fixed = secure && isFixed ? tlsOptionsOf(identity) : undefined;
   if (typeof identity.token !== 'function') start();
-  return (ready) => {
+  return (ready: () => void): { readonly socket: Socket; readonly start: string } => {
     try {
       const connection = {
         start: start(),

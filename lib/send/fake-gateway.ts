@@ -32,18 +32,12 @@ const REFUSALS = {
 /** Answers that are not refusals. */
 const OTHERS = ['shed', 'noAnswer', 'silence'] as const;
 
-/**
- * With `shed`, the fake gateway answers 202 and does not accept the event, as a gateway with two queues may do. With
- * `noAnswer`, it accepts the event and closes the connection. With `silence`, it accepts the event and does not
- * answer, so the request lasts until the producer's own timeout.
- */
+/** `shed` does not accept the event. `noAnswer` closes the connection after it, and `silence` keeps it open. */
 export type NextAnswer = keyof typeof REFUSALS | (typeof OTHERS)[number];
 
 export interface FakeGatewayOptions {
   /** PEM texts for https. If `ca` is set, clients without a certificate signed by that authority receive 401. */
   readonly tls?: { readonly cert: Pem; readonly key: Pem; readonly ca?: Pem | undefined } | undefined;
-  /** The maximum length of a body in bytes. The default is the gateway's, 262,144. */
-  readonly bodyBytesMax?: number | undefined;
   /** The Retry-After of 429 and 503 in seconds. A gateway sends 1 or more; the default is 0, so tests do not wait. */
   readonly retryAfterS?: number | undefined;
 }
@@ -167,7 +161,7 @@ class FakeGateway {
       const detail = 'expected no Content-Encoding, or one of gzip and zstd';
       return refuse(response, 'unsupportedMediaType', detail, { headers: ['Accept-Encoding', 'gzip, zstd'] });
     }
-    const maxOutputLength = this.#options.bodyBytesMax ?? 262_144;
+    const maxOutputLength = 262_144;
     const limit = `the body is over the limit of ${maxOutputLength} bytes`;
     const body = await buffer(request).catch(() => undefined);
     // The client has left, or an earlier request with the answer `noAnswer` has closed the connection.

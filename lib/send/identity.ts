@@ -28,7 +28,7 @@ export function tlsOptionsOf(pem: Pems): { readonly [name in keyof Pems]?: strin
   const given: { cert?: string; key?: string; ca?: string } = {};
   // Each option is checked alone first, so that the message can name it.
   for (const name of ['cert', 'key', 'ca'] as const) {
-    const value = valueOf(pem[name]);
+    const value = valueOf(name, pem[name]);
     if (value === undefined) continue;
     const mistake = `expected ${EXPECTED[name]}`;
     const text = (value instanceof Uint8Array ? Buffer.from(value).toString('latin1') : String(value))
@@ -50,11 +50,16 @@ export function tlsOptionsOf(pem: Pems): { readonly [name in keyof Pems]?: strin
   return given;
 }
 
-export const valueOf = <V>(value: V | (() => V)): V => (typeof value === 'function' ? (value as () => V)() : value);
+function valueOf<V>(name: string, given: V | (() => V)): V {
+  const value = typeof given === 'function' ? (given as () => V)() : given;
+  if (!(value instanceof Promise)) return value;
+  value.catch(() => undefined); // A rejection that nobody handles would end the process.
+  throw new TypeError(`${name}: expected a function that returns the text itself, found one that returns a promise`);
+}
 
 /** Returns the header field of a token. Throws a TypeError for a token that would be more than one. */
 export function authorizationOf(token: SenderIdentity['token']): string {
-  const value = valueOf(token);
+  const value = valueOf('token', token);
   if (value === undefined) return '';
   if (!/^[\x21-\x7e]+$/.test(value)) throw new TypeError('token: expected visible ASCII characters');
   return `Authorization: Bearer ${value}\r\n`;

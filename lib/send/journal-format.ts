@@ -12,13 +12,11 @@ export interface BodyMembers {
 export const bodyMembers = (bytes: Buffer): BodyMembers =>
   isUtf8(bytes) ? { body: bytes.toString('utf8') } : { bodyBase64: bytes.toString('base64') };
 
-/** Returns `undefined` if the object contains no body. */
 export function bytesOf({ body, bodyBase64 }: { readonly [K in keyof BodyMembers]: unknown }): Buffer | undefined {
   if (typeof body === 'string') return Buffer.from(body);
   return typeof bodyBase64 === 'string' ? Buffer.from(bodyBase64, 'base64') : undefined;
 }
 
-/** Returns `undefined` if the text is not a JSON object. */
 export function objectIn(text: string | Buffer): Readonly<Record<string, unknown>> | undefined {
   try {
     const value: unknown = JSON.parse(text.toString());

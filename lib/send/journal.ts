@@ -36,18 +36,13 @@ interface ClientSignals {
   readonly end: AbortSignal;
 }
 
-interface OpenJournal {
-  readonly closing: AbortSignal;
-  readonly closed: Promise<void>;
-}
-
 /**
  * Journals of this process by their paths, also those of another copy of this module, as after `import` and `require`.
  * Node ends a process in which an open file handle is garbage-collected.
  */
 const OPEN = ((globalThis as { [name: symbol]: unknown })[Symbol.for('ingest-client.journals')] ??= new Map()) as Map<
   string,
-  OpenJournal
+  Readonly<Record<'closing' | 'closed', AbortSignal>>
 >;
 
 export class Journal {
@@ -60,8 +55,8 @@ export class Journal {
   #file: FileHandle;
   #next: number;
   #pending: string[] = [];
-  /** True if #pending contains an event. */
-  #puts = false;
+  /** True if the next write must leave a whole file at the path, and sync it. */
+  #syncs = false;
   #writing: Promise<void> | undefined;
   /** True after a failed write, until the file is rewritten, because nothing may follow an incomplete line. */
   #isDamaged = false;
@@ -91,16 +86,14 @@ export class Journal {
       if (!other.closing.aborted)
         throw new Error(`another client of this process has this journal open (${name}); close it, or share it`);
       end.throwIfAborted();
-      await Promise.race([other.closed, once(end, 'abort')]);
+      await Promise.race([other.closed, end].map((signal) => once(signal, 'abort')));
     }
-    let forget = (): void => undefined;
-    const closed = new Promise<void>((resolve) => {
-      forget = () => {
-        OPEN.delete(name);
-        resolve();
-      };
-    });
-    OPEN.set(name, { closing, closed });
+    const closed = new AbortController();
+    OPEN.set(name, { closing, closed: closed.signal });
+    const forget = (): void => {
+      OPEN.delete(name);
+      closed.abort();
+    };
     let lease: Lease | undefined;
     try {
       lease = await Lease.take(`${name}.lock`, system, end);
@@ -112,7 +105,6 @@ export class Journal {
     }
   }
 
-  /** The number of events that are not settled. */
   get unsettled(): number {
     return this.#unsettled.size;
   }
@@ -124,10 +116,10 @@ export class Journal {
 
   /** Yields the events that are neither settled nor being sent now, in order. The caller settles or releases each. */
   async *pending(): AsyncGenerator<{ readonly number: number; readonly body: Buffer }> {
+    this.#syncs = true;
     await this.#written();
     const due = new Set([...this.#unsettled].filter((number) => !this.#active.has(number)));
     if (due.size === 0) return;
-    if (await this.#isRemoved()) await this.#rewrite();
     for await (const row of rows(createReadStream(this.#path), this.#path)) {
       const { put: number = 0 } = row;
       const isDue = due.delete(number) && this.#unsettled.has(number) && !this.#active.has(number);
@@ -144,7 +136,7 @@ export class Journal {
     this.#unsettled.add(number);
     this.#active.add(number);
     this.#pending.push(lineOf({ put: number, ...bodyMembers(body) }));
-    this.#puts = true;
+    this.#syncs = true;
     await this.#written().catch((cause: unknown) => {
       this.#unsettled.delete(number);
       this.#active.delete(number);
@@ -162,17 +154,16 @@ export class Journal {
     void this.#written().catch(() => undefined);
   }
 
-  /** The event is not being sent any more, and `pending` yields it again. */
   release(number: number): void {
     this.#active.delete(number);
   }
 
   async close(): Promise<void> {
     try {
+      if (this.#unsettled.size > 0 && !existsSync(this.#path)) this.#syncs = true;
       await this.#written();
     } finally {
-      await this.#file.close();
-      await this.#lease.release();
+      await Promise.allSettled([this.#file.close(), this.#lease.release()]);
       this.#forget();
     }
   }
@@ -186,10 +177,10 @@ export class Journal {
   }
 
   async #write(): Promise<void> {
-    const puts = this.#puts;
+    const syncs = this.#syncs;
     let pending = this.#pending;
-    [this.#pending, this.#puts] = [[], false];
-    if (this.#isDamaged || (puts && (await this.#isRemoved()))) {
+    [this.#pending, this.#syncs] = [[], false];
+    if (this.#isDamaged || (syncs && (await this.#isRemoved()))) {
       await this.#rewrite();
       pending = withoutMarks(pending);
     }
@@ -201,7 +192,7 @@ export class Journal {
       await this.#file.appendFile(text);
       this.#grownBytes += Buffer.byteLength(text);
     }
-    if (puts) {
+    if (syncs) {
       if (await this.#isRemoved()) throw new Error(`${this.#path}: the journal was removed or replaced`);
       await this.#file.datasync();
       // Another process may have read the file before the sync.

@@ -17,7 +17,6 @@ const EVENT_BYTES_MAX = 64 * 1024 * 1024;
 /** The lines of a journal and of a refused file contain any event, with escapes. V8's strings are not longer. */
 export const ROW_BYTES_MAX = 2 ** 29;
 
-/** Throws if a line is longer than `bytesMax`. */
 export async function* lines(chunks: AsyncIterable<Buffer>, bytesMax = EVENT_BYTES_MAX): AsyncGenerator<Line> {
   let number = 0;
   const unmarked = (bytes: Buffer): Buffer =>

@@ -60,11 +60,11 @@ export interface CallOptions {
   /** Aborts the call. `send` does not wait for an answer then; `sendEvents` waits for those to the events in flight. */
   readonly signal?: AbortSignal | undefined;
   /** More header fields, such as `traceparent`. With `X-Request-Id`, the gateway's log has that id. */
-  readonly headers?: Readonly<Record<string, string>> | undefined;
+  readonly headers?: Readonly<Record<string, string>> | Iterable<readonly [string, string]> | undefined;
 }
 
 /** The longest delay that Node's timers accept. */
-const TIMER_MS_MAX = 2 ** 31 - 1;
+export const TIMER_MS_MAX = 2 ** 31 - 1;
 
 /** Options that are whole numbers. */
 const WHOLE = ['concurrency', 'connections', 'pipelining', 'tries', 'timeoutMs'];
@@ -100,7 +100,8 @@ const NO_FIELDS = { fields: '', requestId: undefined };
 export function fieldsOf(headers: CallOptions['headers']): Pick<Content, 'fields' | 'requestId'> {
   if (headers === undefined) return NO_FIELDS;
   let [fields, requestId]: [string, string | undefined] = ['', undefined];
-  for (const [name, value] of Object.entries(headers) as [string, unknown][]) {
+  const all = Symbol.iterator in headers ? headers : Object.entries(headers);
+  for (const [name, value] of all as Iterable<[string, unknown]>) {
     if (!/^[!#$%&'*+.^_`|~\w-]+$/.test(name) || RESERVED.test(name))
       throw new TypeError(`headers: ${name}: expected the name of a field that the client does not set`);
     const isId = /^x-request-id$/i.test(name);
@@ -112,15 +113,19 @@ export function fieldsOf(headers: CallOptions['headers']): Pick<Content, 'fields
   return { fields, requestId };
 }
 
-/** The characters of a text and the bytes of a buffer are not events. */
-export const isIterable = (events: unknown): boolean =>
-  typeof events === 'object' &&
-  events !== null &&
-  !(events instanceof Uint8Array) &&
-  (Symbol.asyncIterator in events || Symbol.iterator in events);
+export function assertEvent(event: unknown): void {
+  if (typeof event === 'string' || (typeof event === 'object' && event !== null && !Array.isArray(event))) return;
+  throw new TypeError(`send: expected one event, found ${nameOf(event)}; sendEvents sends arrays`);
+}
 
-export const nameOf = (value: unknown): string =>
-  value === null ? 'null' : Array.isArray(value) ? 'an array' : typeof value;
+/** The characters of a text and the bytes of a buffer are not events. */
+export function assertIterable(events: unknown): void {
+  const isObject = typeof events === 'object' && events !== null && !(events instanceof Uint8Array);
+  if (isObject && (Symbol.asyncIterator in events || Symbol.iterator in events)) return;
+  throw new TypeError(`expected an array or iterable of events, found ${nameOf(events)}; put one event in an array`);
+}
+
+const nameOf = (value: unknown): string => (value === null ? 'null' : Array.isArray(value) ? 'an array' : typeof value);
 
 /** Returns the bytes to send, or the refusal of an event that cannot be serialized. */
 export function bodyOf(event: EventInput): Buffer | Try {

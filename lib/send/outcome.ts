@@ -78,22 +78,9 @@ export function unansweredTry(cause: NodeJS.ErrnoException & { readonly reason?:
   const error = reason ?? messageOf(cause);
   const shown = error.includes(code) ? error : `${error} (${code})`;
   const [, why, remedy] = REMEDIES.find(([codes]) => codes.test(code)) ?? [];
-  return noAnswer(0, { error: why === undefined ? error : `${why}: ${shown}; ${remedy}` });
+  const answer = { error: why === undefined ? error : `${why}: ${shown}; ${remedy}` };
+  return { kind: 'retry', code: NO_ANSWER, status: 0, answer, requestId: undefined, afterMs: 0 };
 }
-
-const noAnswer = (
-  status: number,
-  answer: object,
-  more: Partial<Try & { kind: 'retry' }> = {},
-): Try & { kind: 'retry' } => ({
-  kind: 'retry',
-  code: NO_ANSWER,
-  status,
-  answer,
-  requestId: undefined,
-  afterMs: 0,
-  ...more,
-});
 
 /**
  * Returns the result for an answer to a request. A 202 must contain the event's id, and all other answers must have
@@ -109,8 +96,10 @@ export function tryOf(
   const isJson = /^application\/(problem\+)?json *(;|$)/i.test(fields.get('content-type') ?? '');
   const members = isJson ? objectIn(text) : undefined;
   const afterMs = retryAfterMs(fields.get('retry-after'), nowMs);
-  const foreign = (error: string, misplaced = false): Try =>
-    noAnswer(status, { error, body: text.slice(0, FOREIGN_ANSWER_LENGTH_MAX) }, { requestId, misplaced, afterMs });
+  const foreign = (error: string, misplaced = false): Try => {
+    const answer = { error, body: text.slice(0, FOREIGN_ANSWER_LENGTH_MAX) };
+    return { kind: 'retry', code: NO_ANSWER, status, answer, requestId, afterMs, misplaced };
+  };
   if (status === 202) {
     const id = members?.['id'];
     if (typeof id !== 'string' || id !== objectIn(request.body)?.['id'])

@@ -59,14 +59,13 @@ interface Delivery {
   /** The start of `durationMs`. */
   readonly startMs: number;
   readonly signal: AbortSignal;
-  /** The caller's own signal, if it has one. It also ends the wait for a slot. */
+  /** The caller's own signal, if it has one. It also ends the wait for a slot and for an answer. */
   readonly own?: AbortSignal | undefined;
   readonly triesMax?: number | undefined;
 }
 
 export class Sender {
   readonly #options: SenderOptions;
-  /** Events that wait for a slot. */
   readonly #waiting = new Set<() => void>();
   #slots: number;
   #nextStartMs = 0;
@@ -77,31 +76,30 @@ export class Sender {
   }
 
   /** Settles an event. `once` tries to send it. Rejects only with an error of `onRetry`. */
-  async send<T>(event: T, once: () => Promise<Try>, how: Delivery): Promise<SendResult<T>> {
+  send<T>(event: T, once: () => Promise<Try>, how: Delivery): Promise<SendResult<T>> {
+    const { own, startMs } = how;
+    if (own === undefined) return this.#inSlot(event, once, how);
+    let tries = 0;
+    const sent = this.#inSlot(event, () => ((tries += 1), once()), how);
+    return new Promise((resolve, reject) => {
+      // Later answers depend on the request, so it stays on its connection and keeps its slot.
+      const abort = (): void => resolve(this.#interrupted(event, tries, startMs));
+      own.addEventListener('abort', abort);
+      if (own.aborted) abort();
+      // The signal may live as long as the process.
+      void sent.then(resolve, reject).finally(() => own.removeEventListener('abort', abort));
+    });
+  }
+
+  async #inSlot<T>(event: T, once: () => Promise<Try>, how: Delivery): Promise<SendResult<T>> {
     if (this.#slots > 0) this.#slots -= 1;
-    else if (!(await this.#slot(how.own))) return this.#interrupted(event, 0, how.startMs);
+    else await new Promise<void>((resolve) => this.#waiting.add(resolve));
     try {
       if (this.#options.ratePerS !== undefined) await this.#turn(how.signal, this.#options.ratePerS);
       return await this.#untilSettled(event, once, how);
     } finally {
       this.#release();
     }
-  }
-
-  /** Waits for a slot. Resolves to false if `own` aborts first. */
-  #slot(own: AbortSignal | undefined): Promise<boolean> {
-    return new Promise((resolve) => {
-      const leave = (): void => {
-        if (this.#waiting.delete(take)) resolve(false);
-      };
-      const take = (): void => {
-        own?.removeEventListener('abort', leave);
-        resolve(true);
-      };
-      this.#waiting.add(take);
-      own?.addEventListener('abort', leave);
-      if (own?.aborted === true) leave();
-    });
   }
 
   #interrupted<T>(event: T, tries: number, startMs: number): SendResult<T> {

@@ -9,7 +9,6 @@ export class Summary {
   readonly #answers = createHistogram();
   readonly #counts = { accepted: 0, duplicate: 0, differing: 0, refused: 0, interrupted: 0, retries: 0 };
   readonly #refusedByCode: Record<string, number> = {};
-  /** The size of the answered events. */
   #size = 0;
 
   constructor(clock: Clock) {
@@ -17,7 +16,6 @@ export class Summary {
     this.#startMs = clock.ms();
   }
 
-  /** The number of events that were not accepted. */
   get missing(): number {
     return this.#counts.interrupted + this.#counts.refused;
   }
@@ -40,9 +38,10 @@ export class Summary {
     counts[result.kind] += 1;
     this.#size += size;
     this.#answers.record(Math.max(1, Math.round(result.answerMs * 1000)));
-    if (result.kind === 'refused') this.#refusedByCode[result.code] = (this.#refusedByCode[result.code] ?? 0) + 1;
-    else
-      [counts.duplicate, counts.differing] = [counts.duplicate + +result.duplicate, counts.differing + +result.differs];
+    if (result.kind === 'refused')
+      return void (this.#refusedByCode[result.code] = (this.#refusedByCode[result.code] ?? 0) + 1);
+    counts.duplicate += +result.duplicate;
+    counts.differing += +result.differs;
   }
 
   /** `refusedFile` is the path of the file with the refused events, if there are any. */
@@ -69,9 +68,8 @@ export class Summary {
       ['p50 ms', p50Ms?.toFixed(1) ?? '-'],
       ['p99 ms', p99Ms?.toFixed(1) ?? '-'],
     ];
-    const nameWidth = Math.max(...rows.map(([name]) => name.length));
-    const valueWidth = Math.max(...rows.map(([, value]) => String(value).length));
-    return rows.map(([name, value]) => `${name.padEnd(nameWidth)}  ${String(value).padStart(valueWidth)}\n`).join('');
+    const width = Math.max(...rows.map(([name, value]) => name.length + String(value).length)) + 2;
+    return rows.map(([name, value]) => `${name}${String(value).padStart(width - name.length)}\n`).join('');
   }
 
   #pace() {

@@ -113,6 +113,18 @@ describe('a journal', () => {
     }
   });
 
+  it('is made again when it closes, with its unsettled events, and free even if that fails', async () => {
+    const { path, journal } = await opened();
+    await journal.put(Buffer.from('a'));
+    fs.renameSync(path, `${path}.moved`);
+    await journal.close();
+    assert.deepEqual(await leftIn(path), ['a']);
+    const next = await Journal.open(path, SYSTEM, OPEN);
+    fs.closeSync(Number(descriptors(path).find((fd) => fs.readlinkSync(`/proc/self/fd/${fd}`) === path)));
+    await next.close();
+    assert.deepEqual(await leftIn(path), ['a']);
+  });
+
   it('is refused if its numbers do not increase, as those of joined journals, or if a line is blank', async () => {
     const path = newPath();
     const [first, second, settled] = ['{"put":1,"body":"a"}\n', '{"put":2,"body":"b"}\n', '{"settled":1}\n'];
