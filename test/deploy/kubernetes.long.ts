@@ -2,7 +2,7 @@
 // kubernetes-models. The types reject unknown members.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { globSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { describe, it } from 'node:test';
 import { parse } from 'yaml';
@@ -41,8 +41,10 @@ interface Deployment {
   };
 }
 
+const kubectl = tool('kubectl', 'kubernetes-client');
+
 function rendered(folder: string): readonly KubernetesObject[] {
-  const { status, text } = ran(tool('kubectl', 'kubernetes-client'), ['kustomize', folder], join(DEPLOY, 'kubernetes'));
+  const { status, text } = ran(kubectl, ['kustomize', folder], join(DEPLOY, 'kubernetes'));
   assert.equal(status, 0, text);
   return documents(text) as unknown as readonly KubernetesObject[];
 }
@@ -154,6 +156,23 @@ describe('the Kubernetes objects', () => {
     // An idle process needs 128 MiB. Bytes in flight and unread answers may need 64 MiB each by default.
     const resting = 128 + 64 + 64;
     assert.ok(resting * 2 ** 20 + connections * 80_000 <= megabytes * 2 ** 20);
+  });
+
+  it('are those of the commands of the pages, which kubectl understands up to the connection to a cluster', () => {
+    const cwd = temporaryFolder();
+    writeFileSync(join(cwd, 'crl.pem'), '');
+    const pages = globSync(['*.md', 'kubernetes/**/*.yaml'], { cwd: DEPLOY }).map(deployFile).join('\n');
+    const texts = Array.from(pages.matchAll(/kubectl (?:[a-z]+ )+[^`\n]*/g), ([text]) => text.replace(/ {2,}#.*/, ''));
+    assert.ok(texts.length > 10);
+    for (const text of new Set(texts)) {
+      const [, kind = '', name = ''] = /\b(deploy|cronjob)(?:ment)?[/ ](ingest-\w+)/.exec(text) ?? [];
+      const isKnown = all.some((one) => one.metadata.name === name && one.kind.toLowerCase().startsWith(kind));
+      assert.ok(name === '' || isKnown, text);
+      const typed = text.replace(/(package\/)?deploy\/kubernetes/, join(DEPLOY, 'kubernetes'));
+      const nowhere = `kubectl() { ${kubectl} --server=http://127.0.0.1:9 "$@"; }`;
+      const { text: printed } = ran('sh', ['-c', `${nowhere}\n${typed}`], cwd);
+      assert.match(printed, /connection refused|was refused/, text);
+    }
   });
 
   it('have the numbers, budgets, secrets and ports that the pages promise', () => {

@@ -1,8 +1,8 @@
 // Starts the files of deploy/redis as a master, two replicas and three sentinels, and loses a replica and then the
-// master. Only passwords, addresses, ports and folders are replaced.
+// master. The commands of scale.md set the passwords and the addresses; only ports and folders are replaced.
 import assert from 'node:assert/strict';
-import { spawnSync } from 'node:child_process';
-import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
+import { execFileSync, spawnSync } from 'node:child_process';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { it } from 'node:test';
 import { event, TestGateway } from '../support/gateway.ts';
@@ -10,12 +10,26 @@ import { Pki } from '../support/pki.ts';
 import { Program } from '../support/program.ts';
 import { freePort, SERVER } from '../support/redis.ts';
 import { eventually, exited, start, temporaryFolder, type Child } from '../support/scope.ts';
-import { deployFile, tool } from './deploy-files.ts';
+import { DEPLOY, deployFile, tool } from './deploy-files.ts';
 
 const folder = temporaryFolder('redis-files-');
 const cli = tool('redis-cli', 'redis-tools');
-const password = (text: string): string =>
-  text.replaceAll(/\b([A-Z]+)_PASSWORD\b/g, (_, name: string) => `${name.toLowerCase()}secret`);
+const [, commands = ''] = /^```\n(apt install redis-server [^]*?)^```$/m.exec(deployFile('scale.md')) ?? [];
+
+/** Types the commands of scale.md that write files into a folder that replaces /etc. */
+function configure(etc: string, isReplica: boolean): void {
+  const lines = commands.split('\n').filter((line) => !/^(apt|systemctl) /.test(line));
+  const script = lines
+    .filter((line) => isReplica || !line.endsWith('# only on the two replicas'))
+    .join('\n')
+    .replace('/usr/lib/ingest-gateway/deploy/', DEPLOY)
+    .replace('install -o redis -g redis', 'install')
+    .replaceAll('/etc/', `${etc}/`)
+    .replaceAll('MASTER', '127.0.0.1')
+    .replaceAll(/([A-Z]+)_PASSWORD\/…/g, (_, name: string) => `${name}_PASSWORD/${name.toLowerCase()}secret`);
+  mkdirSync(join(etc, 'redis'), { recursive: true });
+  execFileSync('sh', ['-ec', script]);
+}
 
 /** One server or sentinel, which finds its file changed by Sentinel when it starts again. */
 class Server {
@@ -25,20 +39,15 @@ class Server {
 
   constructor(port: number, name: 'redis' | 'sentinel', masterPort: number) {
     this.port = port;
-    const home = join(folder, `${name}-${port}`);
-    mkdirSync(home);
-    this.#file = join(home, `${name}.conf`);
-    const users = name === 'redis' ? 'users.acl' : 'sentinel-users.acl';
-    writeFileSync(join(home, users), password(deployFile(`redis/${users}`)));
-    const isReplica = name === 'redis' && port !== masterPort;
-    const text = password(deployFile(`redis/${name}.conf`))
-      .replaceAll('10.0.0.1 6379', `127.0.0.1 ${masterPort}`)
+    const etc = join(folder, `${name}-${port}`);
+    configure(etc, name === 'redis' && port !== masterPort);
+    this.#file = join(etc, 'redis', `${name}.conf`);
+    const text = readFileSync(this.#file, 'utf8')
+      .replaceAll('127.0.0.1 6379', `127.0.0.1 ${masterPort}`)
       .replace(/^port \d+$/m, `port ${port}`)
-      .replace('dir /var/lib/redis', `dir ${home}`)
-      .replace('/etc/redis/', `${home}/`)
-      .replace(isReplica ? '# replicaof' : '\0', 'replicaof');
+      .replace('dir /var/lib/redis', `dir ${etc}`)
+      .replace('/etc/', `${etc}/`);
     writeFileSync(this.#file, text);
-    chmodSync(this.#file, 0o640);
     this.start(name === 'sentinel' ? ['--sentinel'] : []);
   }
 

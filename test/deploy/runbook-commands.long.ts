@@ -44,7 +44,7 @@ const CANNOT: Readonly<Record<string, string>> = {
   'kubectl logs': KUBERNETES,
   'kubectl create job --from=cronjob/ingest-prune ingest-prune-now': KUBERNETES,
   'kubectl apply': KUBERNETES,
-  'kubectl rollout status': KUBERNETES,
+  'kubectl rollout status deployment/ingest-consumer': KUBERNETES,
   'make setup': 'every target of make runs it first',
   "journalctl -u 'ingest-*' -o cat -n 100": UNITS,
   "systemctl status 'ingest-*'": UNITS,
