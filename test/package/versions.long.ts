@@ -1,7 +1,8 @@
-// Follows the runbook's upgrade chapter under load, from the version that landed last, and goes back.
+// Follows the runbook's upgrade chapter under load, from the version that landed last, and goes back: with packages, and
+// with checkouts.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { before, describe, it } from 'node:test';
 import { TestClient, TestProcess } from '../support/gateway.ts';
@@ -11,9 +12,22 @@ import { ProducerLoad } from '../support/load.ts';
 import { TestRedis } from '../support/redis.ts';
 import { atEnd, eventually, temporaryFolder } from '../support/scope.ts';
 import { postgresStore, sqliteStore, type WarehouseStore } from '../support/warehouse-store.ts';
-import { cloneOfBase, Installation, makePackages, NODE_ON_PATH } from './installation.ts';
+import { cloneOfBase, Installation, makePackages, NODE_ON_PATH, ROOT } from './installation.ts';
 
 const PATIENT = { timeout: 600_000 };
+
+type Version = Pick<Installation, 'root' | 'folder' | 'program'>;
+
+const checkoutIn = (root: string): Version => ({ root, folder: root, program: (name) => join(root, 'bin', name) });
+
+/** Types the command of the chapter that adds a second checkout. */
+function secondCheckout(clone: string): Version {
+  const [, command = ''] = /`(git worktree add \.\.\/new) TAG`/.exec(readFileSync('deploy/RUNBOOK.md', 'utf8')) ?? [];
+  const head = execFileSync('git', ['rev-parse', 'HEAD'], { cwd: ROOT, encoding: 'utf8' });
+  execFileSync('sh', ['-ec', `${command} ${head}`], { cwd: clone, stdio: 'ignore' });
+  symlinkSync(join(ROOT, 'node_modules'), join(clone, '../new/node_modules'));
+  return checkoutIn(join(clone, '../new'));
+}
 
 interface Running {
   readonly process: TestProcess;
@@ -25,14 +39,14 @@ const valueOf = (metrics: string, name: string): number =>
   Number(new RegExp(`^${name} (\\d+)$`, 'm').exec(metrics)?.[1]);
 
 /** Returns the arguments of ACL SETUSER for each user in the version's install.md. */
-const usersOf = ({ root }: Installation): readonly string[] =>
+const usersOf = ({ root }: Version): readonly string[] =>
   [...readFileSync(join(root, 'deploy/install.md'), 'utf8').matchAll(/^ACL SETUSER (ingest-.*)$/gm)].map(
     ([, user = '']) => user.replace('>PASSWORD', '>secret'),
   );
 
 const AS_OPERATOR = '--user ingest-operator --pass secret --no-auth-warning';
 
-async function startFleet(store: WarehouseStore, older: Installation) {
+async function startFleet(store: WarehouseStore, older: Version) {
   const aclFile = join(temporaryFolder(), 'users.acl');
   writeFileSync(aclFile, 'user default on nopass ~* &* +@all\n');
   const [redis, pki] = await Promise.all([TestRedis.start(['--aclfile', aclFile]), Pki.create()]);
@@ -48,7 +62,7 @@ async function startFleet(store: WarehouseStore, older: Installation) {
     INGEST_CONSUMER_ADDR: '127.0.0.1:0',
   };
   const envOf = (name: string) => ({ ...env, INGEST_QUEUE_URI: `redis://${name}:secret@127.0.0.1:${redis.port}` });
-  const start = (version: Installation, name: string, ...args: readonly string[]): TestProcess =>
+  const start = (version: Version, name: string, ...args: readonly string[]): TestProcess =>
     new TestProcess(version.program(name), args, envOf(name), { cwd: version.folder });
   const clients = new Map<TestProcess, TestClient>();
   let posts = 0;
@@ -58,7 +72,7 @@ async function startFleet(store: WarehouseStore, older: Installation) {
       assert.ok(client !== undefined, 'a gateway runs');
       return client.post(body);
     },
-    gateway: async (version: Installation): Promise<Running> => {
+    gateway: async (version: Version): Promise<Running> => {
       const process = start(version, 'ingest-gateway');
       const port = Number(/https:\/\/[^"]*:(\d+)/.exec(await process.line(/listening on https/))?.[1]);
       const client = new TestClient(port, pki.authority.certificate, producer, {});
@@ -66,7 +80,7 @@ async function startFleet(store: WarehouseStore, older: Installation) {
       const taken = async () => valueOf((await client.ask({ path: '/metrics' })).body, 'ingest_accepted_total');
       return { process, taken };
     },
-    consumer: async (version: Installation): Promise<Running> => {
+    consumer: async (version: Version): Promise<Running> => {
       const process = start(version, 'ingest-consumer');
       const url = /http:\/\/[\d.:]+/.exec(await process.line(/listening on http/))?.[0] ?? '';
       const taken = async () => valueOf(await (await fetch(`${url}/metrics`)).text(), 'ingest_landed_total');
@@ -79,7 +93,7 @@ async function startFleet(store: WarehouseStore, older: Installation) {
       return program.lines.at(-1) ?? '';
     },
     /** Types the command of the chapter that adds the rights of a version. */
-    addRights: ({ root }: Installation): void => {
+    addRights: ({ root }: Version): void => {
       const [, command = ''] = /^ *(sed -n .*) \| redis-cli$/m.exec(readFileSync('deploy/RUNBOOK.md', 'utf8')) ?? [];
       const typed = command.replace('/opt/ingest-new/usr/lib/ingest-gateway', root);
       const cli = `redis-cli -p ${redis.port} ${AS_OPERATOR}`;
@@ -104,7 +118,7 @@ async function allTake(...running: readonly Running[]): Promise<void> {
   );
 }
 
-async function assertUpgradedAndBack(store: WarehouseStore, older: Installation, newer: Installation): Promise<void> {
+async function assertUpgradedAndBack(store: WarehouseStore, older: Version, newer: Version): Promise<void> {
   const fleet = await startFleet(store, older);
   const first = { consumer: await fleet.consumer(older), gateway: await fleet.gateway(older) };
   const load = new ProducerLoad(fleet, 'e', 4);
@@ -141,19 +155,19 @@ async function assertUpgradedAndBack(store: WarehouseStore, older: Installation,
 }
 
 describe('gateways and consumers of this version and of the previous one', () => {
-  let older: Installation;
-  let newer: Installation;
+  let clone: string;
 
   before(() => {
-    older = new Installation(makePackages(cloneOfBase()), 'ingest-gateway');
-    newer = new Installation(makePackages(), 'ingest-gateway');
+    clone = cloneOfBase();
   }, PATIENT);
 
-  it('share a queue and a SQLite file, forward and back: each event has exactly one row', PATIENT, () =>
-    assertUpgradedAndBack(sqliteStore(), older, newer),
+  it('share a queue and a SQLite file, forward and back, from checkouts: each event has one row', PATIENT, () =>
+    assertUpgradedAndBack(sqliteStore(), checkoutIn(clone), secondCheckout(clone)),
   );
 
-  it('share a queue and PostgreSQL, forward and back: each event has exactly one row', PATIENT, async () => {
+  it('share a queue and PostgreSQL, forward and back, from packages: each event has one row', PATIENT, async () => {
+    const older = new Installation(makePackages(clone), 'ingest-gateway');
+    const newer = new Installation(makePackages(), 'ingest-gateway');
     const server = await startPostgres();
     atEnd(() => server.stop());
     await assertUpgradedAndBack(await postgresStore(server), older, newer);
