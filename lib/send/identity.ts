@@ -28,8 +28,8 @@ export function tlsOptionsOf(pem: Pems): { readonly [name in keyof Pems]?: strin
   const given: { cert?: string; key?: string; ca?: string } = {};
   // Each option is checked alone first, so that the message can name it.
   for (const name of ['cert', 'key', 'ca'] as const) {
+    if (pem[name] === undefined) continue;
     const value = valueOf(name, pem[name]);
-    if (value === undefined) continue;
     const mistake = `expected ${EXPECTED[name]}`;
     const text = (value instanceof Uint8Array ? Buffer.from(value).toString('latin1') : String(value))
       .replace(/^(\ufeff|\u00ef\u00bb\u00bf)/, '')
@@ -59,9 +59,10 @@ function valueOf<V>(name: string, given: V | (() => V)): V {
 
 /** Returns the header field of a token. Throws a TypeError for a token that would be more than one. */
 export function authorizationOf(token: SenderIdentity['token']): string {
-  const value = valueOf('token', token);
-  if (value === undefined) return '';
-  if (!/^[\x21-\x7e]+$/.test(value)) throw new TypeError('token: expected visible ASCII characters');
+  if (token === undefined) return '';
+  const value: unknown = valueOf('token', token);
+  if (typeof value !== 'string' || !/^[\x21-\x7e]+$/.test(value))
+    throw new TypeError('token: expected visible ASCII characters');
   return `Authorization: Bearer ${value}\r\n`;
 }
 
