@@ -1,9 +1,13 @@
 // systemd.long.ts checks the units with systemd's own tools.
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { cpSync, existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { readCommandLine } from '../../lib/admin/command-line.ts';
 import { SETTINGS } from '../../lib/process/settings.ts';
-import { deployFile } from './deploy-files.ts';
+import { temporaryFolder } from '../support/scope.ts';
+import { DEPLOY, deployFile, tool } from './deploy-files.ts';
 
 function unit(name: string): ReadonlyMap<string, readonly string[]> {
   const values = new Map<string, string[]>();
@@ -78,4 +82,26 @@ describe('the unit ingest-reconcile.service', () => {
     assert.deepEqual([values.get('StateDirectoryMode'), values.get('UMask')], [['0755'], ['0022']]);
     assert.match(deployFile('install.md'), new RegExp(`^ln -s /var/lib/${folder}/ingest_reconcile\\.prom `, 'm'));
   });
+});
+
+it('the Debian package changes no settings that are there, and an upgrade writes none', () => {
+  tool('systemd-sysusers', 'systemd');
+  const root = temporaryFolder();
+  const [users, folder] = [join(root, 'usr/lib/sysusers.d'), join(root, 'etc/ingest')];
+  for (const path of [users, folder]) mkdirSync(path, { recursive: true });
+  cpSync(join(DEPLOY, 'debian/sysusers.conf'), join(users, 'ingest-gateway.conf'));
+  const [gateway, consumer] = ['gateway', 'consumer'].map((name) => join(folder, `${name}.env`)) as [string, string];
+  writeFileSync(consumer, 'INGEST_LOG_LEVEL=warn\n');
+  const configure = (...older: readonly string[]): unknown =>
+    execFileSync('sh', [join(DEPLOY, 'debian/postinst'), 'configure', ...older], {
+      env: { ...process.env, DPKG_ROOT: root },
+      stdio: 'ignore',
+    });
+  configure();
+  assert.equal(readFileSync(consumer, 'utf8'), 'INGEST_LOG_LEVEL=warn\n');
+  assert.match(readFileSync(gateway, 'utf8'), /^#INGEST_QUEUE_URI=redis:/m);
+  assert.equal(statSync(gateway).mode & 0o777, 0o600);
+  rmSync(gateway);
+  configure('1.0.0');
+  assert.ok(!existsSync(gateway));
 });
