@@ -4,6 +4,7 @@ import { randomBytes } from 'node:crypto';
 import { it } from 'node:test';
 import { connect } from 'node:tls';
 import { gzipSync } from 'node:zlib';
+import type { Submission } from '../../lib/ingest/queue.ts';
 import { event, RawConnection, TestClient, tlsOptions } from '../support/client.ts';
 import { gatewayInProcess } from '../support/gateway-in-process.ts';
 import { MemoryQueue, MemoryQueueStore } from '../support/memory-queue.ts';
@@ -25,19 +26,42 @@ it('expansion is charged for the bytes that decoding adds, not for those that we
   assert.deepEqual([status, headers['ratelimit']], [202, '"producer";r=9;t=1']);
 });
 
-it('bytes in flight leave less to what connections hold, and the one that holds the most is closed', async () => {
-  class HoldingQueue extends MemoryQueue {
-    override submit(): void {
-      // Nothing is settled, so all events stay in flight.
-    }
+/** Settles no event of the producer `other`, whose events stay in flight. */
+class HoldingQueue extends MemoryQueue {
+  override submit(submission: Submission): void {
+    if (submission.producer !== 'urn:test:producer:other') super.submit(submission);
   }
+}
+
+const OVER: readonly (readonly [limit: string, setting: string, large: number, refusal: readonly [number, string]])[] =
+  [
+    ['its rate', 'INGEST_PRODUCER_RATE_MAX=5', 0, [429, 'PRODUCER_RATE_LIMITED']],
+    ['its part of the events in flight', 'INGEST_IN_FLIGHT_MAX=8', 0, [503, 'QUEUE_OVERLOADED']],
+    ['its part of the bytes in flight', 'INGEST_IN_FLIGHT_BYTES_MAX=200000', 20_000, [503, 'QUEUE_OVERLOADED']],
+  ];
+for (const [limit, setting, large, refusal] of OVER)
+  it(`a producer above ${limit} is refused, and another one is not`, async () => {
+    const queue = new HoldingQueue(new MemoryQueueStore());
+    const { port } = await gatewayInProcess(pki, Object.fromEntries([setting.split('=')]), { queue });
+    const [busy, bystander] = [new TestClient(port, authority, other), new TestClient(port, authority, shop)];
+    const held = Array.from({ length: 12 }, (_, at) => busy.post(event(`held-${at}`, { pad: 'x'.repeat(large) })));
+    const { status, json } = await Promise.race(held);
+    assert.deepEqual([status, json?.['code']], refusal);
+    const body = event('bystander', { pad: 'x'.repeat(large) });
+    assert.equal((await bystander.post(body)).status, 202);
+    assert.equal((await bystander.ask({ path: '/events/bystander' })).status, 200);
+    busy.close();
+    await Promise.allSettled(held);
+  });
+
+it('bytes in flight leave less to what connections hold, and the one that holds the most is closed', async () => {
   const queue = new HoldingQueue(new MemoryQueueStore());
   const { gateway, port } = await gatewayInProcess(pki, { INGEST_IN_FLIGHT_BYTES_MAX: '200000' }, { queue });
   const open = (certificate: typeof shop): RawConnection =>
     new RawConnection(connect({ port, host: '127.0.0.1', ...tlsOptions(authority, certificate, {}) }));
-  const [large, small, bystander] = [open(other), open(other), open(shop)];
-  assert.equal((await askRaw(bystander, requestText('GET /health/live'))).status, 200);
-  bystander.write(postText(event('in-flight', { pad: 'x'.repeat(170_000) })));
+  const [large, small, busy] = [open(shop), open(shop), open(other)];
+  assert.equal((await askRaw(busy, requestText('GET /health/live'))).status, 200);
+  busy.write(postText(event('in-flight', { pad: 'x'.repeat(170_000) })));
   await eventually('it is in flight', () => gateway.openRequests === 1);
   for (const [client, requests] of [
     [large, 450],
@@ -45,5 +69,5 @@ it('bytes in flight leave less to what connections hold, and the one that holds 
   ] as const)
     client.write(postText(event(`first-${requests}`)) + requestText('GET /health/live', ['X: y']).repeat(requests));
   await large.untilClosed();
-  assert.deepEqual([small.closed, bystander.closed], [false, false]);
+  assert.deepEqual([small.closed, busy.closed], [false, false]);
 });
