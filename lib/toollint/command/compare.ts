@@ -4,14 +4,15 @@ import type { DocumentSource } from '../document/document-source.ts';
 import { ReportFailure } from '../document/failure.ts';
 import { openReport } from '../document/read-report.ts';
 import type { Report } from '../document/report-schema.ts';
+import { existsIn } from '../document/source-file.ts';
 import { baselineSource, changesSinceBaseline } from './baseline-input.ts';
-import { judge, type JudgeOptions } from './judge.ts';
+import { type Evidence, judge, type JudgeOptions } from './judge.ts';
 import { gateFrom, inputsOf, inputSource, parseCommand, VERDICT_OPTIONS } from './options.ts';
 import { planOutput } from './outputs.ts';
 import type { ProgramIo } from './program-io.ts';
 import { finish } from './verdict.ts';
 
-export type CompareOptions = Pick<JudgeOptions, 'quiet' | 'gate' | 'changes'>;
+export type CompareOptions = Pick<JudgeOptions, 'quiet' | 'gate' | 'changes'> & Pick<Evidence, 'exists'>;
 
 export type CompareOutcome = Awaited<ReturnType<typeof compare>>;
 
@@ -24,7 +25,7 @@ export async function compare(baseline: DocumentSource, currentSource: DocumentS
     throw new ReportFailure('input', message);
   }
   const quiet = options.quiet === true || selection.quiet;
-  const judged = await judge(current, {}, { ...options, quiet, baseline });
+  const judged = await judge(current, options, { ...options, quiet, baseline });
   const { report, comparison } = judged;
   if (comparison === undefined) throw new Error('a comparison has a baseline');
   const summary = { ...current.summary, parseErrors: report.summary.parseErrors };
@@ -40,8 +41,8 @@ export async function runCompare(args: readonly string[], io: ProgramIo): Promis
   const plan = await planOutput(values, io, positionals);
   const base = await baselineSource(basePath, io);
   const changes = changesSinceBaseline(base, resolve(io.cwd, basePath), values.renames, { root: io.cwd });
-  const quiet = values.quiet === true;
-  const outcome = await compare(base, await inputSource(currentPath, io), { quiet, gate, changes });
+  const options = { quiet: values.quiet === true, gate, changes, exists: existsIn(io.cwd) };
+  const outcome = await compare(base, await inputSource(currentPath, io), options);
   const { comparison, current } = outcome;
   const news = new Set(comparison.news);
   const compared: Stated[] = [

@@ -4,6 +4,7 @@ import { terminalText } from '../convert/plain-text.ts';
 import { usageFailure } from '../document/failure.ts';
 import { textIn } from '../document/document-source.ts';
 import type { Finding } from '../document/report-schema.ts';
+import { existsIn } from '../document/source-file.ts';
 import { baselineSource, changesSinceBaseline } from './baseline-input.ts';
 import { compare } from './compare.ts';
 import type { Judgment } from './judge.ts';
@@ -27,7 +28,7 @@ export async function runExplain(args: readonly string[], io: ProgramIo): Promis
   const judged =
     report === undefined
       ? await scan({ ...scope, baseline, changes })
-      : await compare(baseline, await inputSource(report, io), { changes });
+      : await compare(baseline, await inputSource(report, io), { changes, exists: existsIn(io.cwd) });
   const line = /^[0-9]{1,7}$/u.test(asked) ? (textIn(baseline).split('\n')[Number(asked) - 1] ?? '') : undefined;
   const oldNames = new Map([...(judged.baseline?.renames ?? [])].map(([old, now]) => [now, old]));
   const verdicts = verdictsOf(judged, typeof changes === 'object');

@@ -1,7 +1,7 @@
 // Applies the baseline, the gate and the quiet filter to a report. Also computes the next text of the baseline file.
 // The quiet filter only shortens the list; it changes neither the verdict of the gate nor the exit code.
 import { type Acceptance, type Baseline, type BaselineEntry, baselineText } from '../compare/baseline.ts';
-import { exactRenames, isNeverBaselined, majorLinter, readBaseline } from '../compare/baseline.ts';
+import { isNeverBaselined, likelyRenames, majorLinter, readBaseline, renamed } from '../compare/baseline.ts';
 import { compareWith, type Comparison, countsOf, doubtsIn, type DoubtsOf } from '../compare/comparison.ts';
 import { matchFindings } from '../compare/finding-match.ts';
 import type { SourceChanges } from '../compare/source-changes.ts';
@@ -43,8 +43,13 @@ export async function judge(found: Report, evidence: Evidence, options: JudgeOpt
   const { update, quiet = false } = options;
   const { unusedSuppressions = 0, exists = () => true, isChecked = () => false } = evidence;
   const changes = typeof options.changes === 'object' ? options.changes : undefined;
-  const renamesOf = (entries: readonly BaselineEntry[]) =>
-    changes?.renames ?? (update?.isElsewhere === true ? new Map() : exactRenames(entries, found.findings, exists));
+  const known = changes?.renames ?? new Map<string, string>();
+  const isExact = changes !== undefined && changes.note === undefined;
+  const renamesOf = (entries: readonly BaselineEntry[]) => {
+    if (isExact || update?.isElsewhere === true) return known;
+    const rest = entries.map((entry) => ({ ...entry, finding: renamed(entry.finding, known) }));
+    return new Map([...known, ...likelyRenames(rest, found.findings, exists)]);
+  };
   const user = { ...found, quiet, today: dayOf(found.scan) };
   const baseline = options.baseline && readBaseline(options.baseline, user, renamesOf);
   const old = baseline ?? (update && NO_BASELINE);
@@ -64,11 +69,10 @@ export async function judge(found: Report, evidence: Evidence, options: JudgeOpt
   if (changes?.note !== undefined) notes.push(changes.note);
   const reason = typeof options.changes === 'string' ? options.changes : 'the commit of the baseline is unknown';
   const fault = changes === undefined ? reason : undefined;
-  if (fault !== undefined && baseline !== undefined && baseline.renames.size > 0)
-    notes.push(
-      `${counted(baseline.renames.size, 'file')} with exactly the findings of a missing one: ` +
-        `regarded as renamed (${fault})`,
-    );
+  const likely = (baseline ?? NO_BASELINE).renames.size - known.size;
+  const because = fault === undefined ? '' : ` (${fault})`;
+  if (likely > 0)
+    notes.push(`${counted(likely, 'file')} with most findings of a missing one: regarded as renamed${because}`);
   if (comparison) notes.push(...comparisonNotes(comparison, exists, fault));
   const updated = () => {
     if (update === undefined || old === undefined || comparison === undefined) return undefined;

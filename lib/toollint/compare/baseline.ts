@@ -175,35 +175,45 @@ export function renamed(finding: Finding, renames: ReadonlyMap<string, string>):
   return { ...finding, fingerprint, location: { ...location, path } };
 }
 
-/** Pairs each file that is gone with a new file that has exactly its findings, for when git cannot name the renames. */
-export function exactRenames(
+/**
+ * Pairs each file that is gone with the new file that has more than half of its findings, as git does with lines, for
+ * when git cannot name the renames. Each file is paired once, so a copy stays new.
+ */
+export function likelyRenames(
   entries: readonly BaselineEntry[],
   findings: readonly Finding[],
   exists: (path: string) => boolean,
-): ReadonlyMap<string, string> {
-  const pathOf = ({ location: { scope, path = '' } }: Finding) => (scope === 'file' ? path : '');
-  const before = Map.groupBy(
-    entries.map(({ finding }) => finding),
-    pathOf,
-  );
-  const after = Map.groupBy(findings, pathOf);
-  // Without a line of source text, equal findings of two files say little.
-  const contentsOf = (all: readonly Finding[] = []) =>
-    all.every((one) => isOurs(one) && hasLineText(one))
-      ? all
-          .map((one) => one.fingerprint.slice(0, 32))
-          .sort(byCodeUnits)
-          .join('')
-      : undefined;
-  const gone = [...before.keys()].filter((path) => path !== '' && !exists(path)).sort(byCodeUnits);
-  const fresh = [...after.keys()].filter((path) => path !== '' && !before.has(path)).sort(byCodeUnits);
-  const free = Map.groupBy(fresh, (path) => contentsOf(after.get(path)));
-  const pairs = gone.flatMap((path): [string, string][] => {
-    const contents = contentsOf(before.get(path));
-    const now = contents === undefined ? undefined : free.get(contents)?.shift();
-    return now === undefined ? [] : [[path, now]];
+): [old: string, now: string][] {
+  const before = contentsByFile(entries.map(({ finding }) => finding));
+  const gone = [...before.values()].filter(({ path }) => !exists(path));
+  const fresh = [...contentsByFile(findings).values()].filter(({ path }) => !before.has(path) && exists(path));
+  const pairs = gone.flatMap((old) => fresh.map((now) => ({ old, now, share: commonShare(old, now) })));
+  const similar = pairs.filter(({ share }) => share > 1 / 2).sort((one, other) => other.share - one.share);
+  const paired = new Set<unknown>();
+  return similar.flatMap(({ old, now }): [string, string][] => {
+    if (paired.has(old) || paired.has(now)) return [];
+    paired.add(old).add(now);
+    return [[old.path, now.path]];
   });
-  return new Map(pairs);
+}
+
+/** Without a line of source text, equal findings of two files say little. */
+const contentOf = (finding: Finding) =>
+  isOurs(finding) && hasLineText(finding) ? finding.fingerprint.slice(0, 32) : undefined;
+
+function contentsByFile(findings: readonly Finding[]) {
+  const inFiles = findings.filter(({ location }) => location.scope === 'file');
+  const files = Map.groupBy(inFiles, ({ location }) => location.path ?? '');
+  return new Map(Array.from(files, ([path, own]) => [path, { path, own, contents: Map.groupBy(own, contentOf) }]));
+}
+
+type FileContents = NonNullable<ReturnType<ReturnType<typeof contentsByFile>['get']>>;
+
+function commonShare(old: FileContents, now: FileContents): number {
+  let common = 0;
+  for (const [content, { length }] of old.contents)
+    if (content !== undefined) common += Math.min(length, now.contents.get(content)?.length ?? 0);
+  return common / Math.max(old.own.length, now.own.length);
 }
 
 function readFromReport(source: DocumentSource, user: BaselineUser) {

@@ -53,6 +53,9 @@ export function trackedText(root: string, onFault: (cause: unknown) => unknown) 
   };
 }
 
+/** Returns a function that tells whether a path below the folder exists or cannot be checked. */
+export const existsIn = (folder: string) => (path: string) => mayExist(join(folder, path));
+
 export function mayExist(absolute: string): boolean {
   try {
     lstatSync(absolute);
