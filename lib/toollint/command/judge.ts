@@ -132,7 +132,8 @@ function* comparisonNotes(comparison: Comparison, exists: (path: string) => bool
   const contentOf = ({ fingerprint }: Finding) => fingerprint.slice(0, 32);
   const gone = [...fixed, ...notVerifiable].filter(({ finding: { location } }) => !exists(location.path ?? '.'));
   const contents = new Set(gone.map(({ finding }) => contentOf(finding)));
-  const moved = news.filter((finding) => contents.has(contentOf(finding))).length;
+  const isMoved = (finding: Finding) => contents.has(contentOf(finding)) && exists(finding.location.path ?? '.');
+  const moved = news.filter(isMoved).length;
   const reason = fault === undefined ? '' : ` (${fault})`;
   const hint = 'if it was renamed, use --renames git:REF or git add it';
   if (moved > 0) yield `${moved} new are known in a file that is gone${reason}; ${hint}`;

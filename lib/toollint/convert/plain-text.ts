@@ -37,7 +37,8 @@ export function counted(count: number, one: string): string {
 /** Returns `undefined` unless `url` is an http or https URL. */
 export function linkOf(url: string | undefined): string | undefined {
   if (url === undefined || !/^https?:\/\//iu.test(url) || !URL.canParse(url)) return undefined;
-  return new URL(url).href;
+  // CI runners obey '##[' anywhere.
+  return new URL(url).href.replaceAll(/(?<=##(?:vso)?)\[/giu, '%5B');
 }
 
 /** Returns the URL of the line that shows a finding; the base ends with a slash. */

@@ -53,7 +53,7 @@ const notifications = list(
   partial({ level, message, locations, descriptor: ruleReference, associatedRule: ruleReference }),
 );
 const invocation = partial({
-  executionSuccessful: Type.Boolean(),
+  ...{ executionSuccessful: Type.Boolean(), processStartFailureMessage: text },
   toolExecutionNotifications: notifications,
   toolConfigurationNotifications: notifications,
   workingDirectory: artifactLocation,
@@ -90,6 +90,7 @@ export type Result = Static<typeof result>;
 export type Rule = Static<typeof rule>;
 export type Message = Static<typeof message>;
 export type Invocation = Static<typeof invocation>;
+export type Notification = Static<typeof notifications>[number];
 export type Component = Static<typeof component>;
 export type Properties = NonNullable<Rule['properties']>;
 export type RuleReference = Static<typeof ruleReference>;

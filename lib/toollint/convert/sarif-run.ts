@@ -63,14 +63,14 @@ export async function readRun(run: sarif.Run, acceptFailedRun: boolean, pause: (
     const fingerprint = places.length > 1 ? undefined : ownFingerprintOf(result);
     const own = { ...common, message: text, content: fingerprint?.content };
     if (places.length === 0) return [own];
-    return places.map(({ names, artifactLocation, region = {}, contextRegion }) => {
-      if (artifactLocation === undefined) {
+    return places.map(({ names, path, region = {}, contextRegion }) => {
+      if (path === undefined) {
         return { ...common, messageId: undefined, message: `${text} (${names.join(', ')})`.trim() };
       }
       const { startLine: line, startColumn: column, endLine = line, endColumn } = region;
       return {
         ...{ ...own, line, column, endLine, endColumn, offset: region.charOffset, length: region.charLength },
-        path: fingerprint?.isProject === true ? undefined : pathOf(artifactLocation),
+        path: fingerprint?.isProject === true ? undefined : path,
         snippet: (region.snippet ?? contextRegion?.snippet)?.text,
       };
     });
@@ -134,8 +134,11 @@ function levelsOf(invocations: readonly sarif.Invocation[], ruleOf: RuleFinder) 
   };
 }
 
-function errorsIn({ toolExecutionNotifications = [], toolConfigurationNotifications = [] }: sarif.Invocation) {
-  return [...toolExecutionNotifications, ...toolConfigurationNotifications].filter(({ level }) => level === 'error');
+function errorsIn(invocation: sarif.Invocation): sarif.Notification[] {
+  const { toolExecutionNotifications: running = [], toolConfigurationNotifications: settings = [] } = invocation;
+  const { processStartFailureMessage: fault } = invocation;
+  const errors = [...running, ...settings].filter(({ level }) => level === 'error');
+  return fault === undefined ? errors : [{ message: { text: `the linter did not start: ${fault}` } }, ...errors];
 }
 
 function isFailed(invocation: sarif.Invocation): boolean {
@@ -204,13 +207,14 @@ function placesOf({ logicalLocations: known = [] }: sarif.Run, pathOf: ReturnTyp
         return fullyQualifiedName ?? name ?? [];
       });
       const { artifactLocation, region, contextRegion } = physicalLocation ?? {};
-      const isEmpty = artifactLocation === undefined && names.length === 0;
-      return isEmpty ? [] : { names, artifactLocation, region, contextRegion };
+      const { index = -1 } = artifactLocation ?? {};
+      const path = pathOf(artifactLocation);
+      // The list of artifacts may be in another file.
+      if (path === undefined && index >= 0) names.push(`artifact ${index}`);
+      return path === undefined && names.length === 0 ? [] : { names, path, region, contextRegion };
     });
-    const keyOf = ({ names, artifactLocation, region }: (typeof places)[number]) => {
-      const path = artifactLocation && (pathOf(artifactLocation)?.whole ?? artifactLocation);
-      return JSON.stringify(path === undefined ? names : [path, { ...region, snippet: undefined }]);
-    };
+    const keyOf = ({ names, path, region }: (typeof places)[number]) =>
+      JSON.stringify([path?.whole ?? names, { ...region, snippet: undefined }]);
     return [...Map.groupBy(places, keyOf).values()].flatMap(([first]) => first ?? []);
   };
 }

@@ -294,8 +294,12 @@ describe('the text for people', () => {
     }
     const path = '::error::x##vso[task.complete]';
     const commands = ['::set-env name=a::b', '  ::stop-commands::x', 'a ##vso[b]', '##[error]c'];
+    const docsUrl = 'https://example.org/##vso[a?##[error]';
     const report = sampleReport(
-      commands.flatMap((text, line) => [sampleFinding({ path, line: line + 1, message: text, ruleId: text })]),
+      commands.map((message, line) => ({
+        ...sampleFinding({ path, line: line + 1, message, ruleId: message }),
+        docsUrl,
+      })),
     );
     for (const format of FORMATS) assert.doesNotMatch(await converted(report, format), /##\[|##vso\[/iu, format);
     for (const width of [30, 100]) {
