@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { after, before, describe, it } from 'node:test';
+import { describe, it } from 'node:test';
 import { queueAndProducer } from '../support/file-gateway.ts';
 import { event, PATIENT, TestGateway } from '../support/gateway.ts';
 import { webhookEvents } from '../support/webhooks.ts';
@@ -18,61 +18,28 @@ const ndjson = (bodies: readonly { readonly body: string }[]): string => bodies.
 
 const redis = await TestRedis.start(['--appendonly', 'no']);
 
-describe('every GitHub webhook on its way into SQLite', () => {
+it('each GitHub webhook lands once in SQLite, byte for byte, if two senders send it at the same time', async () => {
   const store = sqliteStore();
-  let pipeline: Pipeline;
-  before(async () => {
-    pipeline = await Pipeline.start({ queueUri: redis.uri, warehouseUri: store.uri, replicas: 2 });
-    writeFileSync(join(pipeline.stateDir, 'events.ndjson'), ndjson(events));
-  });
-  after(() => pipeline.stop());
-
-  async function assertLanded(): Promise<void> {
-    await eventually('every event has landed', async () => (await store.count()) >= events.length, 20_000);
-    const rows = await store.events();
-    assert.deepEqual(rows.map(({ id }) => id).sort(), events.map(({ id }) => id).sort());
-    const bodies = new Map(rows.map(({ id, body }) => [id, body]));
-    for (const { id, body } of events) assert.ok(bodies.get(id) === body, id);
-    assert.deepEqual(await store.quarantine(), []);
-  }
-
-  it('lands once, byte for byte, if two senders send it at the same time', async () => {
-    const senders = [pipeline.send(['events.ndjson']), pipeline.send(['-'], ndjson(events.toReversed()))];
-    assert.deepEqual(
-      await Promise.all(senders.map(({ ended }) => ended)),
-      [0, 0],
-      senders.map(({ output }) => output).join('\n'),
-    );
-    const sum = (pattern: RegExp): number =>
-      senders.reduce((total, { output }) => total + Number(pattern.exec(output)?.[1]), 0);
-    // An attempt that timed out may have landed nevertheless, and then the next attempt is a duplicate.
-    const repeated = sum(/duplicate +(\d+)/) - events.length;
-    assert.ok(repeated >= 0 && repeated <= sum(/retries +(\d+)/), 'each event was accepted once and repeated once');
-    await assertLanded();
-  });
-
-  it('is found with the times of acceptance and landing', async () => {
-    const [first] = events;
-    const found = await pipeline.find(first?.id ?? '');
-    assert.equal(found.status, 200);
-    assert.equal(found.body['status'], 'landed');
-    assert.ok(
-      Date.parse(String(found.body['acceptedAt'])) <= Date.parse(String(found.body['landedAt'])),
-      found.text.slice(0, 200),
-    );
-    assert.ok(found.text.includes(first?.body ?? '-'), 'the event as it was sent');
-    assert.equal((await pipeline.find('never sent')).status, 404);
-  });
-
-  it('is counted as landed once', async () => {
-    const sum = async (metric: string): Promise<number> => {
-      const values = await Promise.all(pipeline.replicas.map((replica) => metricOf(replica, metric)));
-      return values.reduce((total, value) => total + value);
-    };
-    assert.equal(await sum('ingest_landed_total'), events.length);
-    assert.equal(await sum('ingest_landing_delay_seconds_count'), events.length);
-    await eventually('the lag is seen to be 0', async () => (await sum('ingest_queue_lag_events')) === 0);
-  });
+  const pipeline = await Pipeline.start({ queueUri: redis.uri, warehouseUri: store.uri, replicas: 2 });
+  writeFileSync(join(pipeline.stateDir, 'events.ndjson'), ndjson(events));
+  const senders = [pipeline.send(['events.ndjson']), pipeline.send(['-'], ndjson(events.toReversed()))];
+  assert.deepEqual(
+    await Promise.all(senders.map(({ ended }) => ended)),
+    [0, 0],
+    senders.map(({ output }) => output).join('\n'),
+  );
+  const sum = (pattern: RegExp): number =>
+    senders.reduce((total, { output }) => total + Number(pattern.exec(output)?.[1]), 0);
+  // An attempt that timed out may have landed nevertheless, and then the next attempt is a duplicate.
+  const repeated = sum(/duplicate +(\d+)/) - events.length;
+  assert.ok(repeated >= 0 && repeated <= sum(/retries +(\d+)/), 'each event was accepted once and repeated once');
+  await eventually('every event has landed', async () => (await store.count()) >= events.length, 20_000);
+  const rows = await store.events();
+  assert.deepEqual(rows.map(({ id }) => id).sort(), events.map(({ id }) => id).sort());
+  const bodies = new Map(rows.map(({ id, body }) => [id, body]));
+  for (const { id, body } of events) assert.ok(bodies.get(id) === body, id);
+  assert.deepEqual(await store.quarantine(), []);
+  await pipeline.stop();
 });
 
 it('an event lands after the warehouse was away, and after the stream or its group was deleted', async () => {
