@@ -230,14 +230,10 @@ const withoutMarks = (lines: readonly string[]): string[] => lines.filter((line)
 const takenOver = (path: string): Error =>
   new Error(`${path}: its lock file was removed or replaced, as by a process that has taken over this journal`);
 
-interface Contents {
-  readonly file: FileHandle;
-  readonly unsettled: Set<number>;
-  readonly next: number;
-}
+type Contents = Awaited<ReturnType<typeof contentsOf>>;
 
 /** Reads a journal, and rewrites it without settled events. */
-async function contentsOf(path: string, lease: Lease): Promise<Contents> {
+async function contentsOf(path: string, lease: Lease) {
   const unsettled = new Set<number>();
   let [next, isZeroed] = [1, false];
   for await (const { put, settled } of rows(createReadStream(path), path, () => (isZeroed = true))) {

@@ -29,9 +29,7 @@ export class Position {
   readonly #clock: Clock;
   readonly #before: Written | undefined;
   /** The events that were begun, in file order, starting with the first unsettled one. */
-  readonly #begun: Line[] = [];
-  /** The settled events among them. */
-  readonly #settled = new Set<Line | undefined>();
+  readonly #begun: { readonly line: Line; isSettled: boolean }[] = [];
   #last: Line | undefined;
   /** True after an event that is not settled in this run, so that the position cannot pass it. */
   #isFinal = false;
@@ -65,14 +63,15 @@ export class Position {
   /** Registers an event, in file order. The caller must call the returned function when the event has a result. */
   begin(line: Line): (isSettled: boolean) => void {
     if (this.#isFinal) return () => undefined;
-    this.#begun.push(line);
+    const begun = { line, isSettled: false };
+    this.#begun.push(begun);
     return (isSettled) => {
-      if (isSettled) this.#settled.add(line);
-      else if (this.#begun.includes(line)) {
-        this.#begun.length = this.#begun.indexOf(line);
+      begun.isSettled = isSettled;
+      if (!isSettled && this.#begun.includes(begun)) {
+        this.#begun.length = this.#begun.indexOf(begun);
         this.#isFinal = true;
       }
-      while (this.#settled.delete(this.#begun[0])) this.#last = this.#begun.shift();
+      while (this.#begun[0]?.isSettled === true) this.#last = this.#begun.shift()?.line;
       if (this.#clock.ms() - this.#writtenMs >= WRITE_INTERVAL_MS) this.write();
     };
   }

@@ -78,9 +78,9 @@ export class Sender {
   /** Settles an event. `once` tries to send it. Rejects only with an error of `onRetry`. */
   send<T>(event: T, once: () => Promise<Try>, how: Delivery): Promise<SendResult<T>> {
     const { own, startMs } = how;
-    if (own === undefined) return this.#inSlot(event, once, how);
+    if (own === undefined) return this.#untilSettled(event, once, how);
     let tries = 0;
-    const sent = this.#inSlot(event, () => ((tries += 1), once()), how);
+    const sent = this.#untilSettled(event, () => ((tries += 1), once()), how);
     return new Promise((resolve, reject) => {
       // Later answers depend on the request, so it stays on its connection and keeps its slot.
       const abort = (): void => resolve(this.#interrupted(event, tries, startMs));
@@ -89,17 +89,6 @@ export class Sender {
       // The signal may live as long as the process.
       void sent.then(resolve, reject).finally(() => own.removeEventListener('abort', abort));
     });
-  }
-
-  async #inSlot<T>(event: T, once: () => Promise<Try>, how: Delivery): Promise<SendResult<T>> {
-    if (this.#slots > 0) this.#slots -= 1;
-    else await new Promise<void>((resolve) => this.#waiting.add(resolve));
-    try {
-      if (this.#options.ratePerS !== undefined) await this.#turn(how.signal, this.#options.ratePerS);
-      return await this.#untilSettled(event, once, how);
-    } finally {
-      this.#release();
-    }
   }
 
   #interrupted<T>(event: T, tries: number, startMs: number): SendResult<T> {
@@ -123,24 +112,31 @@ export class Sender {
   }
 
   async #untilSettled<T>(event: T, once: () => Promise<Try>, how: Delivery): Promise<SendResult<T>> {
-    const { onRetry, clock, random } = this.#options;
+    const { onRetry, clock, random, ratePerS } = this.#options;
     const { signal, startMs, triesMax = this.#options.triesMax } = how;
-    for (let tries = 1; ; tries += 1) {
-      if (signal.aborted) return this.#interrupted(event, tries - 1, startMs);
-      const tryMs = clock.ms();
-      const result = await once();
-      const nowMs = clock.ms();
-      const [answerMs, durationMs] = [nowMs - tryMs, nowMs - startMs];
-      if (result.kind === 'accepted') return { ...result, event, tries, answerMs, durationMs };
-      const { code, status, answer, requestId } = result;
-      const retryable = result.kind === 'retry';
-      if (retryable && signal.aborted) return this.#interrupted(event, tries, startMs);
-      if (!retryable || tries >= triesMax)
-        return { kind: 'refused', code, status, answer, retryable, requestId, event, tries, answerMs, durationMs };
-      const waitMs = Math.max(result.afterMs, pauseMs(tries, PAUSE_FIRST_MS, PAUSE_MAX_MS, random.fraction()));
-      debug('%s after try %d: %s', code, tries, reasonOf(answer));
-      onRetry({ code, status, answer, tries, pauseMs: waitMs });
-      await clock.sleep(waitMs, signal);
+    if (this.#slots > 0) this.#slots -= 1;
+    else await new Promise<void>((resolve) => this.#waiting.add(resolve));
+    try {
+      if (ratePerS !== undefined) await this.#turn(signal, ratePerS);
+      for (let tries = 1; ; tries += 1) {
+        if (signal.aborted) return this.#interrupted(event, tries - 1, startMs);
+        const tryMs = clock.ms();
+        const result = await once();
+        const nowMs = clock.ms();
+        const [answerMs, durationMs] = [nowMs - tryMs, nowMs - startMs];
+        if (result.kind === 'accepted') return { ...result, event, tries, answerMs, durationMs };
+        const { code, status, answer, requestId } = result;
+        const retryable = result.kind === 'retry';
+        if (retryable && signal.aborted) return this.#interrupted(event, tries, startMs);
+        if (!retryable || tries >= triesMax)
+          return { kind: 'refused', code, status, answer, retryable, requestId, event, tries, answerMs, durationMs };
+        const waitMs = Math.max(result.afterMs, pauseMs(tries, PAUSE_FIRST_MS, PAUSE_MAX_MS, random.fraction()));
+        debug('%s after try %d: %s', code, tries, reasonOf(answer));
+        onRetry({ code, status, answer, tries, pauseMs: waitMs });
+        await clock.sleep(waitMs, signal);
+      }
+    } finally {
+      this.#release();
     }
   }
 }

@@ -7,8 +7,11 @@ export class Summary {
   readonly #clock: Clock;
   readonly #startMs: number;
   readonly #answers = createHistogram();
-  readonly #counts = { accepted: 0, duplicate: 0, differing: 0, refused: 0, interrupted: 0, retries: 0 };
   readonly #refusedByCode: Record<string, number> = {};
+  readonly #counts = {
+    ...{ accepted: 0, duplicate: 0, differing: 0, refused: 0, refusedByCode: this.#refusedByCode },
+    ...{ interrupted: 0, retries: 0 },
+  };
   #size = 0;
 
   constructor(clock: Clock) {
@@ -46,9 +49,7 @@ export class Summary {
 
   /** `refusedFile` is the path of the file with the refused events, if there are any. */
   json(refusedFile: string | undefined): string {
-    const { accepted, duplicate, differing, refused, ...others } = this.#counts;
-    const counts = { accepted, duplicate, differing, refused, refusedByCode: this.#refusedByCode, ...others };
-    return `${JSON.stringify({ ...counts, ...this.#pace(), refusedFile: refusedFile ?? null })}\n`;
+    return `${JSON.stringify({ ...this.#counts, ...this.#pace(), refusedFile: refusedFile ?? null })}\n`;
   }
 
   table(): string {
