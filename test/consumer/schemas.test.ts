@@ -273,7 +273,7 @@ describe('a schema whose check takes long', () => {
       const ticks = setInterval(() => {
         longestMs = Math.max(longestMs, threadMs() - lastMs);
         lastMs = threadMs();
-      }, 5);
+      }, 5).unref();
       const others = Array.from({ length: 20 }, (_, cents) => problemsOf(schemas, 'c', { cents }));
       const slow = await Promise.all([event, event, event, event].map((one) => problemsOf(schemas, 'slow', one)));
       assert.deepEqual(await problemsOf(schemas, 'slow', {}, 'another producer'), []);

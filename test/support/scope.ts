@@ -19,6 +19,9 @@ process.on('exit', () => {
 const endings: (() => Promise<void> | void)[] = [];
 after(async () => {
   for (const ending of endings.splice(0).reverse()) await ending();
+  // A case that failed may have left a timer or a connection, which would keep the process.
+  const wait = new Wait();
+  setInterval(() => wait.isOver(WITHIN_MS) && process.exit(), 500).unref();
 });
 
 export function atEnd(ending: () => Promise<void> | void): void {
