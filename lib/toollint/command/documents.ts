@@ -14,11 +14,9 @@ import { EXIT_FAILURE, EXIT_FINDINGS, EXIT_OK } from './verdict.ts';
 
 export const VALIDATE_OPTIONS = { format: text } as const;
 
-export const schemaText = (): string => `${JSON.stringify(reportJsonSchema(), null, 2)}\n`;
-
 export async function runSchema(args: readonly string[], io: ProgramIo): Promise<number> {
   inputsOf(parseCommand(args, {}).positionals, 'toollint schema', 0, 0);
-  await streamSink(io.stdout, 'standard output')(schemaText());
+  await streamSink(io.stdout, 'standard output')(`${JSON.stringify(reportJsonSchema(), null, 2)}\n`);
   return EXIT_OK;
 }
 

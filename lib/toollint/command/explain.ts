@@ -43,7 +43,6 @@ export async function runExplain(args: readonly string[], io: ProgramIo): Promis
   return EXIT_OK;
 }
 
-type Names = ReadonlyMap<string, string>;
 /** `entry` is set for a known finding, whose fingerprint may differ from that of its entry. */
 type Verdict = [finding: Finding, text: () => string, entry?: Finding];
 
@@ -84,7 +83,12 @@ function whyKnown({ entry: { accepted }, by }: Known, hasChanges: boolean): stri
 }
 
 /** `row` is the line of the baseline that is asked about; `names` has the old names of renamed files. */
-function isAsked([one, , entry = one]: Verdict, asked: string, row: string | undefined, names: Names): boolean {
+function isAsked(
+  [one, , entry = one]: Verdict,
+  asked: string,
+  row: string | undefined,
+  names: ReadonlyMap<string, string>,
+) {
   const [file = '', id] = [entry.location.path, entry.fingerprint.slice(0, 32)];
   if (row !== undefined) return row.includes(id) && row.includes(file && JSON.stringify(names.get(file) ?? file));
   const [, path = '', line] = /^(.+?):([0-9]+)(?::[0-9]+)?$/u.exec(asked) ?? [];

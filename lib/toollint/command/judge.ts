@@ -85,9 +85,16 @@ export async function judge(found: Report, evidence: Evidence, options: JudgeOpt
     const text = baselineText(entries, majorLinter(found), update.commit);
     return { text, count: entries.length, hasCommit: changes?.note === undefined };
   };
-  /** The number of error findings after the baseline and before the quiet filter. */
-  const errors = bySeverity.error;
-  return { report, errors, notes, unusedSuppressions, baseline, comparison, updatedBaseline: updated() };
+  /** `errors` counts the error findings after the baseline and before the quiet filter. */
+  return {
+    report,
+    errors: bySeverity.error,
+    notes,
+    unusedSuppressions,
+    baseline,
+    comparison,
+    updatedBaseline: updated(),
+  };
 }
 
 /** Drops accepted parse errors from the diagnostics, so that they do not make the analysis incomplete. */

@@ -13,7 +13,6 @@ import type { BaselineValues, OUTPUT_OPTIONS, Values } from './options.ts';
 import { note, type ProgramIo, streamSink } from './program-io.ts';
 
 type OutputValues = Values<typeof OUTPUT_OPTIONS> & Partial<Pick<BaselineValues, 'root' | 'path-prefix'>>;
-
 export type OutputPlan = Awaited<ReturnType<typeof planOutput>>;
 
 /** Throws ReportFailure for an unknown format, two documents in one place, or a place that is also an input. */
@@ -92,10 +91,7 @@ function linksFor(text: string | undefined, env: ProgramIo['env']): string | und
 }
 
 /** All findings of a comparison, for the formats that show the state of each. */
-export interface ComparedReport {
-  readonly report: Report;
-  readonly compared: readonly Stated[];
-}
+export type ComparedReport = { readonly report: Report; readonly compared: readonly Stated[] };
 
 export async function writeOutput(plan: OutputPlan, report: Report, io: ProgramIo, whole?: ComparedReport) {
   throwIfInterrupted(io.signal);

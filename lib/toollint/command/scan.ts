@@ -64,33 +64,22 @@ export async function runScan(args: readonly string[], io: ProgramIo): Promise<n
   const baseline = await baselineInput(values, options, io);
   io.enterLinter?.(options.root);
   const progress = progressLine(io);
-  return finish(
-    plan,
-    values,
-    await scan({ ...options, ...baseline, gate, progress, checkRead: plan.checkRead }).finally(progress),
-    io,
-  );
+  const judging = scan({ ...options, ...baseline, gate, progress, checkRead: plan.checkRead });
+  return finish(plan, values, await judging.finally(progress), io);
 }
 
-export function scanOptions(
-  values: Partial<Values<typeof SCAN_OPTIONS>>,
-  paths: readonly string[],
-  { cwd, signal }: ProgramIo,
-) {
+type ScanValues = Partial<Values<typeof SCAN_OPTIONS>>;
+
+export function scanOptions(values: ScanValues, paths: readonly string[], { cwd, signal }: ProgramIo) {
   const { config } = values;
   return {
-    root: resolve(cwd, values.root ?? '.'),
-    cwd,
-    paths,
+    ...{ root: resolve(cwd, values.root ?? '.'), cwd, paths, signal },
     include: (values.include ?? []).flatMap(withFolder),
     exclude: (values.exclude ?? []).flatMap(withFolder),
     extensions: (values.ext ?? []).flatMap(extensionsIn),
     config: config === undefined ? undefined : resolve(cwd, config),
-    quiet: values.quiet === true,
-    timestamp: values.timestamp,
-    deterministic: values.deterministic === true,
+    ...{ quiet: values.quiet === true, timestamp: values.timestamp, deterministic: values.deterministic === true },
     pathPrefix: values['path-prefix'] ?? '',
-    signal,
   };
 }
 

@@ -3,7 +3,7 @@
 // on the path. An invalid baseline is refused: if it were read as empty, every finding would be new.
 import { type DocumentSource, textIn } from '../document/document-source.ts';
 import { FINGERPRINT_VERSION, PARSE_ERROR_RULE, SEVERITIES } from '../document/report-format.ts';
-import { anchorIn, hasLineText, linterOf } from '../document/extension.ts';
+import { anchorIn, hasLineText, lintersOf } from '../document/extension.ts';
 import { ReportFailure } from '../document/failure.ts';
 import { isOurs, masked, placeHalf } from '../document/fingerprint.ts';
 import { byCodeUnits, pathFault } from '../document/report-path.ts';
@@ -133,7 +133,6 @@ export function isDay(value: unknown): value is string {
 }
 
 export type Baseline = ReturnType<typeof readBaseline>;
-
 type BaselineUser = Pick<ReportHeader, 'tool'> & { readonly quiet: boolean; readonly today: string };
 
 /** Renames map old paths to new ones. Throws ReportFailure if the baseline cannot be used. */
@@ -157,13 +156,12 @@ export function readBaseline(
 }
 
 /** A parse error is always new unless it was accepted. */
-export function isNeverBaselined({ ruleId }: Pick<Finding, 'ruleId'>): boolean {
-  return ruleId === PARSE_ERROR_RULE;
-}
+export const isNeverBaselined = ({ ruleId }: Pick<Finding, 'ruleId'>) => ruleId === PARSE_ERROR_RULE;
 
 /** Such as 'ESLint 10'; '' for a report of several linters. */
 export function majorLinter(report: Pick<ReportHeader, 'tool'>): string {
-  const { name = '', version = '' } = linterOf(report) ?? {};
+  const [{ name, version } = { name: '', version: '' }, ...others] = lintersOf(report);
+  if (others.length > 0) return '';
   return `${name} ${version.split('.')[0] ?? ''}`.trim();
 }
 
@@ -197,12 +195,10 @@ export function likelyRenames(
   });
 }
 
-/** Without a line of source text, equal findings of two files say little. */
-const contentOf = (finding: Finding) =>
-  isOurs(finding) && hasLineText(finding) ? finding.fingerprint.slice(0, 32) : undefined;
-
 function contentsByFile(findings: readonly Finding[]) {
   const inFiles = findings.filter(({ location }) => location.scope === 'file');
+  // Without a line of source text, equal findings of two files say little.
+  const contentOf = (one: Finding) => (isOurs(one) && hasLineText(one) ? one.fingerprint.slice(0, 32) : undefined);
   const files = Map.groupBy(inFiles, ({ location }) => location.path ?? '');
   return new Map(Array.from(files, ([path, own]) => [path, { path, own, contents: Map.groupBy(own, contentOf) }]));
 }

@@ -44,13 +44,13 @@ export function doubtsIn(
   deleted: ReadonlySet<string> = new Set(),
 ): (entry: BaselineEntry) => string | undefined {
   const { scan, execution, selection } = current;
+  const { diagnostics } = execution;
   const { target } = scan;
   if (!scan.scopeKnown || target === null)
     return () => 'the report does not list the files and rules that were checked';
   if (execution.status === 'no-files') return () => 'no files were analyzed';
   const enabled = new Set([...scan.enabledRuleIds, ENGINE_RULE]);
-  const unparsed = execution.diagnostics.filter(({ kind }) => kind === 'parse-error');
-  const failed = execution.diagnostics.filter(({ kind }) => kind === 'rule-error');
+  const { 'parse-error': unparsed = [], 'rule-error': failed = [] } = Object.groupBy(diagnostics, ({ kind }) => kind);
   const ruleFailed = (id: string, path: string) =>
     failed.some(({ ruleId = id, relativePath = path }) => ruleId === id && relativePath === path);
   // The path of a folder that cannot be read stands for all files in it.

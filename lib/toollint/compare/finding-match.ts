@@ -56,14 +56,12 @@ export function matchFindings(
     }
   };
   pairAll(({ fingerprint }) => fingerprint, placeCost, 'fingerprint');
-  const rules = { hasChanges: changes !== undefined, isExact: changes?.note === undefined, textOnly };
-  pairAll(kindOf, (old, now) => kindCost(old, now, rules));
+  pairAll(kindOf, (old, now) => kindCost(old, now, changes, textOnly));
   return { known, missing: entries.filter((entry) => !used.has(entry)) };
 }
 
-export function kindOf({ ruleId, message, location }: Finding): string {
-  return JSON.stringify([location.path, ruleId, masked(message)]);
-}
+export const kindOf = ({ ruleId, message, location }: Finding): string =>
+  JSON.stringify([location.path, ruleId, masked(message)]);
 
 interface Spot {
   readonly finding: Finding;
@@ -106,13 +104,6 @@ const OTHER_TEXT = 1e8;
 const OTHER_HUNK = 1e7;
 const UNKNOWN_LINE = 1e6;
 
-interface KindRules {
-  readonly hasChanges: boolean;
-  /** True if the changes begin at the commit of the baseline. */
-  readonly isExact: boolean;
-  readonly textOnly: boolean;
-}
-
 /** Returns `undefined` for a pair that could be two findings. */
 type Cost = (old: Spot, now: Spot) => number | undefined;
 
@@ -126,19 +117,16 @@ function placeCost(old: Spot, now: Spot): number | undefined {
   const isBare = !hasLineText(old.finding) && !hasLineText(now.finding);
   // The linter's id of the message may be all that the fingerprint has.
   if (isOtherMessage && isBare && isOurs(now.finding)) return undefined;
-  return (isOtherMessage ? OTHER_TEXT : 0) + placeDistance(old, now);
+  return (isOtherMessage ? OTHER_TEXT : 0) + distance(old, now) + (now.hunks.length > 0 ? OTHER_HUNK : 0);
 }
 
-function placeDistance(old: Spot, now: Spot): number {
-  return distance(old, now) + (now.hunks.length > 0 ? OTHER_HUNK : 0);
-}
-
-function kindCost(old: Spot, now: Spot, { hasChanges, isExact, textOnly }: KindRules): number | undefined {
+function kindCost(old: Spot, now: Spot, changes: SourceChanges | undefined, textOnly: boolean): number | undefined {
   const isSameText = old.text !== undefined && old.text === now.text;
   const isSameHunk = now.hunks.some((hunk) => old.hunks.includes(hunk));
   // If the baseline was made from uncommitted changes, the commit does not have the old line.
-  const isUnknown = !isExact || now.hunks.includes(UNKNOWN) || (old.line === undefined && now.hunks.length > 0);
-  const isAllowed = textOnly || !hasChanges ? isSameText : isSameHunk || (isSameText && isUnknown);
+  const isUnknown =
+    changes?.note !== undefined || now.hunks.includes(UNKNOWN) || (old.line === undefined && now.hunks.length > 0);
+  const isAllowed = textOnly || changes === undefined ? isSameText : isSameHunk || (isSameText && isUnknown);
   if (!isAllowed && (textOnly || !(now.message !== now.finding.message || similarity(old.words, now.words) > SIMILAR)))
     return undefined;
   const otherWords = OTHER_TEXT * (1 - similarity(old.words, now.words));

@@ -87,9 +87,8 @@ function changesIn(patch: string, prefix: string, tracked: ReadonlySet<string>):
 }
 
 /** Returns the hunk that contains a current line, if there is one. */
-export function hunkAt(hunks: readonly Hunk[], line = 0): Hunk | undefined {
-  return hunks.find(({ newStart, newEnd }) => line >= newStart && line < newEnd);
-}
+export const hunkAt = (hunks: readonly Hunk[], line = 0): Hunk | undefined =>
+  hunks.find(({ newStart, newEnd }) => line >= newStart && line < newEnd);
 
 /**
  * Returns where an old line is now: its number, or the first line of the hunks that may have changed it, with its text.

@@ -18,9 +18,7 @@ export type Format = keyof typeof CONVERTERS;
 
 export const FORMATS = Object.keys(CONVERTERS) as Format[];
 
-export function isFormat(text: string): text is Format {
-  return Object.hasOwn(CONVERTERS, text);
-}
+export const isFormat = (text: string): text is Format => Object.hasOwn(CONVERTERS, text);
 
 export async function convert(report: Report, format: Format, sink: TextSink, options: ConvertOptions = {}) {
   const converter: Converter = await CONVERTERS[format]();

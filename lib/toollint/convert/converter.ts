@@ -29,9 +29,8 @@ export function statedFindings({ findings, selection }: Report, { compared }: Co
   return compared ?? findings.map((finding) => ({ finding, state }));
 }
 
-export function bySeverity({ findings }: Pick<Report, 'findings'>): Finding[] {
-  return SEVERITIES.flatMap((severity) => findings.filter((finding) => finding.severity === severity));
-}
+export const bySeverity = ({ findings }: Pick<Report, 'findings'>): Finding[] =>
+  SEVERITIES.flatMap((severity) => findings.filter((finding) => finding.severity === severity));
 
 /** Returns the diagnostics without a finding: a report has both for a file that does not parse. */
 export function ownDiagnostics({ execution, findings }: Pick<Report, 'execution' | 'findings'>): Diagnostic[] {
@@ -40,9 +39,8 @@ export function ownDiagnostics({ execution, findings }: Pick<Report, 'execution'
   return execution.diagnostics.filter(({ kind, relativePath }) => kind !== 'parse-error' || !broken.has(relativePath));
 }
 
-export function placesOf({ relativePath, ruleId }: Diagnostic): string[] {
-  return [relativePath, ruleId].filter((part) => part !== undefined);
-}
+export const placesOf = ({ relativePath, ruleId }: Diagnostic) =>
+  [relativePath, ruleId].filter((part) => part !== undefined);
 
 export function baselineCounts(counts: BaselineCounts): string {
   const { newIssues, unchanged, fixed } = counts;

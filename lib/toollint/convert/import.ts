@@ -57,28 +57,32 @@ export async function importReports(sources: readonly DocumentSource[], options:
     return fileFindings({ path, text, roots: [real], messages: own, factsOf: (id) => run.rules.get(id) ?? {} });
   };
   // A log that repeats another one, as logs of shards do, adds nothing.
-  const lists: Finding[][] = [];
-  for (const log of logs) {
-    const list: Finding[] = [];
+  const lists = logs.map((): Finding[] => []);
+  for (const [index, log] of logs.entries())
     for (const run of log)
       for (const [file, group] of Map.groupBy(run.messages, ({ path }) => fileOf(path))) {
-        for (const finding of findingsOf(run, file, group)) list.push(finding);
+        for (const finding of findingsOf(run, file, group)) lists[index]?.push(finding);
         await pause();
       }
-    lists.push(list);
-  }
   const findings = (lists.length === 1 ? (lists[0] ?? []) : distinctFindings(lists)).sort(compareFindings);
-  const diagnostics = runs.flatMap((run) =>
-    run.diagnostics.map(({ path, ...diagnostic }) => diagnosticAt(diagnostic, fileOf(path), prefix.of, path)),
-  );
+  const diagnosticOf = ({ path, ...diagnostic }: SarifRun['diagnostics'][number]): Diagnostic => {
+    const file = fileOf(path);
+    if (file !== undefined) return { ...diagnostic, relativePath: prefix.of(file) };
+    return path === undefined ? diagnostic : { ...diagnostic, message: `${diagnostic.message} (${path.whole})` };
+  };
+  const diagnostics = runs.flatMap((run) => run.diagnostics.map(diagnosticOf));
   // The absence of a run is not a pass.
   for (const [index, { name }] of sources.entries())
     if (all[index]?.length === 0 && runs.length > 0)
       diagnostics.push({ kind: 'rule-error', message: `${name} has no runs` });
   const seen = new Set([...runs.flatMap(({ paths }) => paths), ...places].map(fileOf));
   seen.delete(undefined);
+  const tools = runs.map(({ tool: linter, rules }) => {
+    const { name, version } = linter;
+    return { name, version, linter, rules: descriptions(findings, (id) => rules.get(id) ?? {}) };
+  });
   const report = buildReport({
-    tool: mergedTool(runs.map((run) => toolOf(run, findings))),
+    tool: mergedTool(tools),
     scan: { ...UNKNOWN_SCOPE, timestamp, durationMs: 0, profile: null },
     findings,
     diagnostics: distinct(diagnostics),
@@ -91,21 +95,6 @@ export async function importReports(sources: readonly DocumentSource[], options:
   const note = `${what} outside the root (--root) and listed for the project, with the path in the message`;
   if (outside > 0) notes.unshift(note);
   return { report, notes: [...runs.flatMap((run) => run.notes), ...notes] };
-}
-
-function diagnosticAt(
-  diagnostic: Diagnostic,
-  file: string | undefined,
-  pathOf: (file: string) => string,
-  path: SarifPath | undefined,
-): Diagnostic {
-  if (file !== undefined) return { ...diagnostic, relativePath: pathOf(file) };
-  return path === undefined ? diagnostic : { ...diagnostic, message: `${diagnostic.message} (${path.whole})` };
-}
-
-function toolOf({ tool: linter, rules }: SarifRun, findings: readonly Finding[]) {
-  const { name, version } = linter;
-  return Object.assign({ name, version }, { linter, rules: descriptions(findings, (id) => rules.get(id) ?? {}) });
 }
 
 async function runsIn(source: DocumentSource, acceptFailedRun: boolean, pause: () => Promise<void>) {

@@ -30,9 +30,7 @@ export function shortened(text: string, unitsMax: number): string {
   return `${text.slice(0, Math.max(0, unitsMax - 1)).replace(/[\ud800-\udbff]$/u, '')}…`;
 }
 
-export function counted(count: number, one: string): string {
-  return `${count} ${one}${count === 1 ? '' : 's'}`;
-}
+export const counted = (count: number, one: string) => `${count} ${one}${count === 1 ? '' : 's'}`;
 
 /** Returns `undefined` unless `url` is an http or https URL. */
 export function linkOf(url: string | undefined): string | undefined {

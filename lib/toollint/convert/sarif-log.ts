@@ -49,13 +49,11 @@ const result = partial({
   taxa: list(ruleReference),
   properties: partial({ suggestion: any, tags: any, cwe: any }),
 });
-const notifications = list(
-  partial({ level, message, locations, descriptor: ruleReference, associatedRule: ruleReference }),
-);
+const notification = partial({ level, message, locations, descriptor: ruleReference, associatedRule: ruleReference });
 const invocation = partial({
   ...{ executionSuccessful: Type.Boolean(), processStartFailureMessage: text },
-  toolExecutionNotifications: notifications,
-  toolConfigurationNotifications: notifications,
+  toolExecutionNotifications: list(notification),
+  toolConfigurationNotifications: list(notification),
   workingDirectory: artifactLocation,
   ruleConfigurationOverrides: list(partial({ configuration, descriptor: ruleReference })),
 });
@@ -90,7 +88,7 @@ export type Result = Static<typeof result>;
 export type Rule = Static<typeof rule>;
 export type Message = Static<typeof message>;
 export type Invocation = Static<typeof invocation>;
-export type Notification = Static<typeof notifications>[number];
+export type Notification = Static<typeof notification>;
 export type Component = Static<typeof component>;
 export type Properties = NonNullable<Rule['properties']>;
 export type RuleReference = Static<typeof ruleReference>;

@@ -1,7 +1,7 @@
 // Reads a run of SARIF 2.1.0 (OASIS). A result without a level has the level of a configuration override or of its rule's
 // default configuration (section 3.27.10). Absent and passed results are skipped, suppressed ones are counted.
 import { type LintMessage, type RuleFacts, withoutAbsent } from '../document/file-findings.ts';
-import type { Diagnostic, Severity } from '../document/report-schema.ts';
+import type { Diagnostic } from '../document/report-schema.ts';
 import { placeHalf } from '../document/fingerprint.ts';
 import { FINGERPRINT_VERSION } from '../document/report-format.ts';
 import type * as sarif from './sarif-log.ts';
@@ -21,6 +21,8 @@ export type SarifRun = Awaited<ReturnType<typeof readRun>>;
 const FAILED_RUN =
   'the linter did not run to its end (executionSuccessful is false); if it only found something, as SpotBugs 4.4 ' +
   'reports that, use --accept-failed-run';
+
+const SEVERITIES = { none: 'info', note: 'info', warning: 'warning', error: 'error' } as const;
 
 /** Arguments can make a message longer than the log. */
 const EXPANDED_UNITS_MAX = 10_000;
@@ -44,32 +46,24 @@ export async function readRun(run: sarif.Run, acceptFailedRun: boolean, pause: (
     // Rules of two components may have one id, and different weaknesses.
     const ofRule = (rule && weaknesses.get(rule)) ?? standardIdsOf(rule?.properties, rule?.relationships);
     if (rule !== undefined) weaknesses.set(rule, ofRule);
+    const own = taxa?.map((target) => ({ target }));
     const suggestion = properties?.suggestion ?? fixes?.[0]?.description?.text;
     const text = messageText(message, rule?.messageStrings, component.globalMessageStrings);
     const common = {
-      ...{ ruleId, messageId: message?.id, severity: severityOf(levelOf(result, rule)) },
+      ...{ ruleId, messageId: message?.id, severity: SEVERITIES[levelOf(result, rule)] },
       suggestion: typeof suggestion === 'string' ? suggestion : undefined,
-      standardIds: [
-        ...new Set([
-          ...ofRule,
-          ...standardIdsOf(
-            properties,
-            taxa?.map((target) => ({ target })),
-          ),
-        ]),
-      ],
+      standardIds: [...new Set([...ofRule, ...standardIdsOf(properties, own)])],
     };
     const places = placesIn(result.locations);
     const fingerprint = places.length > 1 ? undefined : ownFingerprintOf(result);
-    const own = { ...common, message: text, content: fingerprint?.content };
-    if (places.length === 0) return [own];
+    const whole = { ...common, message: text, content: fingerprint?.content };
+    if (places.length === 0) return [whole];
     return places.map(({ names, path, region = {}, contextRegion }) => {
-      if (path === undefined) {
+      if (path === undefined)
         return { ...common, messageId: undefined, message: `${text} (${names.join(', ')})`.trim() };
-      }
       const { startLine: line, startColumn: column, endLine = line, endColumn } = region;
       return {
-        ...{ ...own, line, column, endLine, endColumn, offset: region.charOffset, length: region.charLength },
+        ...{ ...whole, line, column, endLine, endColumn, offset: region.charOffset, length: region.charLength },
         path: fingerprint?.isProject === true ? undefined : path,
         snippet: (region.snippet ?? contextRegion?.snippet)?.text,
       };
@@ -95,15 +89,11 @@ export async function readRun(run: sarif.Run, acceptFailedRun: boolean, pause: (
 }
 
 function linterOf({ name, semanticVersion, version, informationUri }: sarif.Component) {
-  return withoutAbsent({
-    name: name || 'unknown',
-    version: semanticVersion || version || 'unknown',
-    informationUri,
-  });
+  const known = semanticVersion || version || 'unknown';
+  return withoutAbsent({ name: name || 'unknown', version: known, informationUri });
 }
 
 type Loose<T> = { readonly [Name in keyof T]: T[Name] | undefined };
-type RuleFinder = ReturnType<typeof ruleFinder>;
 
 /** By its index in the named component, or by its id: `CA1000/1` belongs to the rule `CA1000` (section 3.27.5). */
 function ruleFinder(tool: sarif.Run['tool']) {
@@ -122,11 +112,11 @@ function ruleFinder(tool: sarif.Run['tool']) {
   };
 }
 
-function levelsOf(invocations: readonly sarif.Invocation[], ruleOf: RuleFinder) {
+function levelsOf(invocations: readonly sarif.Invocation[], ruleOf: ReturnType<typeof ruleFinder>) {
   const overrides = invocations.map(({ ruleConfigurationOverrides: all = [] }) => {
     return new Map(all.map(({ configuration, descriptor = {} }) => [ruleOf(descriptor).rule, configuration?.level]));
   });
-  return ({ level, kind = 'fail', provenance }: sarif.Result, rule: sarif.Rule | undefined): string => {
+  return ({ level, kind = 'fail', provenance }: sarif.Result, rule: sarif.Rule | undefined) => {
     if (level !== undefined || kind !== 'fail') return level ?? 'none';
     // Most tools have one invocation and do not name it in their results.
     const override = overrides[provenance?.invocationIndex ?? (overrides.length === 1 ? 0 : -1)]?.get(rule);
@@ -141,16 +131,13 @@ function errorsIn(invocation: sarif.Invocation): sarif.Notification[] {
   return fault === undefined ? errors : [{ message: { text: `the linter did not start: ${fault}` } }, ...errors];
 }
 
-function isFailed(invocation: sarif.Invocation): boolean {
-  return invocation.executionSuccessful === false && errorsIn(invocation).length === 0;
-}
-
 /** A run that does not say that it ran has no outcome: the absence of results is not a pass. */
 function outcomeOf(run: sarif.Run, pathOf: ReturnType<typeof pathsIn>, acceptFailedRun: boolean) {
   const { tool, invocations = [] } = run;
   const { name, globalMessageStrings: texts } = tool.driver;
   const diagnostics: (Diagnostic & Placed)[] = invocations.flatMap((one) => diagnosticsOf(one, pathOf, texts));
   const notes: string[] = [];
+  const isFailed = (one: sarif.Invocation) => one.executionSuccessful === false && errorsIn(one).length === 0;
   const failures = invocations.filter(isFailed).length;
   if (failures > 0 && acceptFailedRun) notes.push(`the failed run of ${name} is accepted`);
   else if (failures > 0) diagnostics.push({ kind: 'rule-error', message: FAILED_RUN });
@@ -184,18 +171,13 @@ function componentOf(component: sarif.Component) {
   return { ...component, byKey };
 }
 
-function isNamed(component: sarif.Component, { name, guid }: Partial<sarif.Component>): boolean {
-  return (name !== undefined && component.name === name) || (guid !== undefined && component.guid === guid);
-}
+const isNamed = (component: sarif.Component, { name, guid }: Partial<sarif.Component>) =>
+  (name !== undefined && component.name === name) || (guid !== undefined && component.guid === guid);
 
 /** Returns the id, and the id without its last parts: `a/b/c`, `a/b`, `a`. */
 function prefixesOf(id: string | undefined): string[] {
   const parts = id?.split('/') ?? [];
   return parts.map((_, index) => parts.slice(0, parts.length - index).join('/'));
-}
-
-function severityOf(level: string): Severity {
-  return level === 'note' || level === 'none' ? 'info' : level === 'error' ? 'error' : 'warning';
 }
 
 /** Returns a function that lists each place of a result once: its file, or without one its logical place. */
@@ -226,16 +208,14 @@ function ownFingerprintOf({ partialFingerprints }: sarif.Result) {
   return content === undefined ? undefined : { content, isProject: place === placeHalf('project', '') };
 }
 
-function isFailure({ kind, baselineState }: sarif.Result): boolean {
-  return kind !== 'pass' && kind !== 'notApplicable' && baselineState !== 'absent';
-}
+const isFailure = ({ kind, baselineState }: sarif.Result) =>
+  kind !== 'pass' && kind !== 'notApplicable' && baselineState !== 'absent';
 
 /** One suppression that was rejected or is under review keeps the result (section 3.35.3). */
 function isSuppressed({ suppressions = [] }: sarif.Result): boolean {
   // Drafts of the standard called the status a state.
-  return (
-    suppressions.length > 0 && suppressions.every(({ state = 'accepted', status = state }) => status === 'accepted')
-  );
+  const isAccepted = ({ state = 'accepted', status = state }: (typeof suppressions)[number]) => status === 'accepted';
+  return suppressions.length > 0 && suppressions.every(isAccepted);
 }
 
 /** Without a text of the message or of its id (section 3.11.7), the id and the arguments are the message. */

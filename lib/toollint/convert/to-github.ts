@@ -20,6 +20,4 @@ function commandLine(command: string, properties: Readonly<Record<string, unknow
   return `::${command} ${given.join(',')}::${escaped(message)}\n`;
 }
 
-function escaped(text: string): string {
-  return terminalLines(text).replaceAll('%', '%25').replaceAll('\n', '%0A');
-}
+const escaped = (text: string) => terminalLines(text).replaceAll('%', '%25').replaceAll('\n', '%0A');

@@ -68,10 +68,8 @@ function verdictOf({ gate, summary, selection, execution, scan }: Report, rows: 
   const edge = isGood ? 'good' : isBad || execution.status !== 'complete' ? 'bad' : 'warn';
   const found = totalIssues === 0 ? 'No findings' : `${grouped(totalIssues)} finding${totalIssues === 1 ? '' : 's'}`;
   const lines = [
-    gate.message,
-    judged ? found : undefined,
-    baseline === undefined ? undefined : `Baseline: ${baselineCounts(baseline)}`,
-    quiet ? 'Only errors are listed' : undefined,
+    ...[gate.message, judged ? found : undefined],
+    ...[baseline && `Baseline: ${baselineCounts(baseline)}`, quiet ? 'Only errors are listed' : undefined],
   ].filter((line) => line !== undefined);
   const legend = SEVERITIES.map((one) => {
     const number = `<b class="${bySeverity[one] === 0 ? '' : one}" id="count-${one}">${grouped(bySeverity[one])}</b>`;

@@ -32,9 +32,7 @@ export function* junitText(report: Report): Generator<string> {
   yield '</testsuites>\n';
 }
 
-function isFailure({ severity }: Finding): boolean {
-  return severity !== 'info';
-}
+const isFailure = ({ severity }: Finding) => severity !== 'info';
 
 /** The name must already be escaped, as the arguments of `errorCase`. */
 const tag = (kind: string, name: string, tests: number, failures: number, errors: number): string =>

@@ -1,7 +1,7 @@
 // Writes a pull request comment: the gate, the counts, and a table of the first findings, errors first. Escaped text
 // cannot form a link, mention a person or end a table.
 import { linkOf, shortened, sourceLink, terminalText } from './plain-text.ts';
-import type { Finding, Report } from '../document/report-schema.ts';
+import type { Diagnostic, Finding, Report } from '../document/report-schema.ts';
 import { bySeverity, type ConvertOptions, ownDiagnostics, placesOf, summaryLines } from './converter.ts';
 
 const ROWS_MAX = 100;
@@ -13,10 +13,8 @@ const MARKS = { failed: '❌', warning: '⚠️', passed: '✅', 'not-evaluated'
 
 export function* markdownText(report: Report, { links }: ConvertOptions): Generator<string> {
   yield headOf(report);
-  const diagnostics = ownDiagnostics(report).map((one) => {
-    const where = placesOf(one).map(escaped).join(' ');
-    return `- ${one.kind} ${where}: ${cell(one.message)}\n`;
-  });
+  const lineOf = (one: Diagnostic) => `- ${one.kind} ${placesOf(one).map(escaped).join(' ')}: ${cell(one.message)}\n`;
+  const diagnostics = ownDiagnostics(report).map(lineOf);
   const first = fitting(diagnostics, BYTES_MAX / 4);
   yield first.join('');
   if (first.length < diagnostics.length) yield `- …and ${diagnostics.length - first.length} more\n`;

@@ -41,10 +41,8 @@ function findingLine({ severity, message, ruleId, location }: Finding, width: nu
 
 function ending(report: Report, width: number, paint: Paint): string {
   const { execution, gate, summary } = report;
-  const diagnostics = ownDiagnostics(report).map((one) => {
-    const text = `${[one.kind, ...placesOf(one)].join(' ')}: ${one.message}`;
-    return `${paint('red', shortened(terminalText(text), width))}\n`;
-  });
+  const texts = ownDiagnostics(report).map((one) => `${[one.kind, ...placesOf(one)].join(' ')}: ${one.message}`);
+  const diagnostics = texts.map((text) => `${paint('red', shortened(terminalText(text), width))}\n`);
   const good = execution.status === 'complete' && gate.status !== 'failed' && summary.totalIssues === 0;
   const lines = summaryLines(report).map((line) => `${paint(good ? 'green' : 'bold', shortened(line, width))}\n`);
   return [...diagnostics, ...lines].join('');

@@ -54,8 +54,7 @@ function descriptorOf({ ruleId, docsUrl, category, standardIds }: Finding, descr
     id: ruleId,
     // SARIF requires a name that differs from the id in more than case.
     name: name === '' || name.toLowerCase() === ruleId.toLowerCase() ? undefined : name,
-    shortDescription: { text },
-    fullDescription: { text },
+    ...{ shortDescription: { text }, fullDescription: { text } },
     help: { text: helpUri === undefined ? about : `${about}: ${helpUri}` },
     helpUri,
     properties: tags.length === 0 ? undefined : { tags: [...new Set(tags)].slice(0, TAGS_MAX) },
@@ -73,9 +72,7 @@ function resultOf({ finding, state }: Stated, ruleIndex: number, projectPath: st
   const tags = standardIds.length === 0 ? undefined : standardIds.slice(0, TAGS_MAX);
   const hasProperties = (suggestion ?? category ?? tags) !== undefined;
   return {
-    ruleId,
-    ruleIndex,
-    level: LEVELS[severity],
+    ...{ ruleId, ruleIndex, level: LEVELS[severity] },
     message: { text: message.toWellFormed() },
     partialFingerprints: { [FINGERPRINT_VERSION]: `${fingerprint}:${occurrence}` },
     baselineState: state === 'fixed' ? 'absent' : state,
@@ -104,6 +101,7 @@ function locationOf(finding: Finding, projectPath: string): Location {
 function runRest(report: Report, rules: ReportingDescriptor[]): Omit<Run, 'results'> {
   const { tool, execution, gate, scan } = report;
   const folder = scan.target?.path;
+  const errors = ownDiagnostics(report).map(notificationOf);
   const name = tool.name || 'unknown';
   const linters = lintersOf(report);
   // An imported report names its linter as its tool.
@@ -115,12 +113,7 @@ function runRest(report: Report, rules: ReportingDescriptor[]): Omit<Run, 'resul
   return {
     tool: { driver: { ...component(own), rules }, extensions: others.length === 0 ? undefined : others },
     automationDetails: { id: `${name}/${folder === undefined || folder === '.' ? '' : `${folder}/`}` },
-    invocations: [
-      {
-        executionSuccessful: execution.status === 'complete',
-        toolExecutionNotifications: ownDiagnostics(report).map(notificationOf),
-      },
-    ],
+    invocations: [{ executionSuccessful: execution.status === 'complete', toolExecutionNotifications: errors }],
     properties: { gate, scan: { profile: scan.profile, timestamp: scan.timestamp }, executionStatus: execution.status },
   };
 }
@@ -134,9 +127,7 @@ function component({ name, version, informationUri }: Linter) {
 
 function notificationOf({ kind, message, ruleId, relativePath }: Diagnostic): Notification {
   return {
-    level: 'error',
-    message: { text: message.toWellFormed() },
-    descriptor: { id: kind },
+    ...{ level: 'error', message: { text: message.toWellFormed() }, descriptor: { id: kind } },
     associatedRule: ruleId === undefined ? undefined : { id: ruleId },
     locations:
       relativePath === undefined ? undefined : [{ physicalLocation: { artifactLocation: artifactOf(relativePath) } }],

@@ -5,9 +5,7 @@ import type { Diagnostic, Finding, Report, Severity } from './report-schema.ts';
 export const UNKNOWN_SCOPE = { scopeKnown: false, target: null, enabledRuleIds: [], include: [], exclude: [] };
 
 /** The members, such as `linter`, extend the specification. */
-export function ownTool(members: object): Report['tool'] {
-  return Object.assign({ name: TOOL_NAME, version: TOOL_VERSION }, members);
-}
+export const ownTool = (members: object): Report['tool'] => ({ name: TOOL_NAME, version: TOOL_VERSION, ...members });
 
 interface Contents extends Pick<Report, 'tool' | 'scan'> {
   readonly findings: readonly Finding[];
@@ -32,34 +30,20 @@ export function buildReport({ tool, scan, totalFiles, suppressed = 0, ...content
   });
   const summary = summaryOf(totalFiles, findings, failures);
   return {
-    schemaVersion: SCHEMA_VERSION,
-    tool,
-    execution,
-    scan,
-    selection: { quiet: false },
-    gate: { status: 'not-evaluated' },
+    ...{ schemaVersion: SCHEMA_VERSION, tool, execution, scan },
+    ...{ selection: { quiet: false }, gate: { status: 'not-evaluated' } },
     summary: suppressed === 0 ? summary : Object.assign(summary, { suppressed }),
     findings,
   };
 }
 
-export function summaryOf(
-  totalFiles: number,
-  findings: readonly Finding[],
-  diagnostics: readonly Diagnostic[],
-): Report['summary'] {
-  return {
-    totalFiles,
-    totalIssues: findings.length,
-    parseErrors: countKind(diagnostics, 'parse-error'),
-    ruleErrors: countKind(diagnostics, 'rule-error'),
-    bySeverity: countSeverities(findings),
-  };
+export function summaryOf(totalFiles: number, findings: readonly Finding[], diagnostics: readonly Diagnostic[]) {
+  const [parseErrors, ruleErrors] = [countKind(diagnostics, 'parse-error'), countKind(diagnostics, 'rule-error')];
+  return { totalFiles, totalIssues: findings.length, parseErrors, ruleErrors, bySeverity: countSeverities(findings) };
 }
 
-export function countKind(diagnostics: readonly Diagnostic[], kind: Diagnostic['kind']): number {
-  return diagnostics.filter((diagnostic) => diagnostic.kind === kind).length;
-}
+export const countKind = (diagnostics: readonly Diagnostic[], kind: Diagnostic['kind']): number =>
+  diagnostics.filter((diagnostic) => diagnostic.kind === kind).length;
 
 export function countSeverities(findings: readonly Finding[]): Record<Severity, number> {
   const counts = SEVERITIES.map((severity) => [severity, findings.filter((one) => one.severity === severity).length]);

@@ -12,9 +12,8 @@ export interface DocumentSource {
 }
 
 /** Throws ReportFailure if the file cannot be read, is a directory or is too long. */
-export async function fileSource(path: string, name: string, options?: Interruptible): Promise<DocumentSource> {
-  return streamSource(openFile(path, name), name, options);
-}
+export const fileSource = async (path: string, name: string, options?: Interruptible): Promise<DocumentSource> =>
+  streamSource(openFile(path, name), name, options);
 
 /** Never waits for a named pipe in a thread, because the process could not exit until somebody opens the pipe. */
 function openFile(path: string, name: string): Readable {
@@ -36,11 +35,7 @@ export function realFolder(path: string): string {
 
 type Interruptible = { readonly signal?: AbortSignal | undefined };
 
-export async function streamSource(
-  stream: Readable,
-  name: string,
-  { signal }: Interruptible = {},
-): Promise<DocumentSource> {
+export async function streamSource(stream: Readable, name: string, { signal }: Interruptible = {}) {
   if (signal !== undefined) addAbortSignal(signal, stream);
   try {
     const chunks: Buffer[] = [];
@@ -51,7 +46,7 @@ export async function streamSource(
       if (length > DOCUMENT_BYTES_MAX)
         throw new ReportFailure('io', `${name} is longer than the limit of ${DOCUMENT_BYTES_MAX} bytes`);
     }
-    return { name, bytes: Buffer.concat(chunks) };
+    return memorySource(Buffer.concat(chunks), name);
   } catch (cause) {
     throwIfInterrupted(signal);
     throw cause instanceof ReportFailure ? cause : ioFailure('read', name, cause);

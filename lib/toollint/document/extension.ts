@@ -24,17 +24,11 @@ export function lintersOf({ tool }: WithTool): Linter[] {
   });
 }
 
-export function linterOf(report: WithTool): Linter | undefined {
-  const [linter, ...others] = lintersOf(report);
-  return others.length === 0 ? linter : undefined;
-}
-
 export function ruleTextsOf({ tool }: WithTool): Record<string, string> {
   const { rules } = tool as { rules?: unknown };
-  const texts = Object.entries(isObject(rules) ? rules : {});
-  return Object.fromEntries(
-    texts.filter((text): text is [string, string] => typeof text[1] === 'string' && text[1] !== ''),
-  );
+  const isText = (entry: [string, unknown]): entry is [string, string] =>
+    typeof entry[1] === 'string' && entry[1] !== '';
+  return Object.fromEntries(Object.entries(isObject(rules) ? rules : {}).filter(isText));
 }
 
 /** Returns a count that extends the summary or the counts of a baseline. */
@@ -63,11 +57,6 @@ export function anchorIn(finding: Finding) {
 }
 
 /** False if the line of source text is blank or unknown. */
-export function hasLineText(finding: Finding): boolean {
-  const anchor = anchorIn(finding);
-  return anchor !== undefined && anchor.line !== BLANK_LINE;
-}
+export const hasLineText = (finding: Finding) => (anchorIn(finding)?.line ?? BLANK_LINE) !== BLANK_LINE;
 
-export function isOrdinal(value: unknown): value is number {
-  return typeof value === 'number' && Number.isSafeInteger(value) && value > 0;
-}
+export const isOrdinal = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) > 0;

@@ -41,9 +41,7 @@ export function errnoOf(error: unknown): string | undefined {
   return typeof code === 'string' ? code : undefined;
 }
 
-export function messageOf(error: unknown): string {
-  return oneLine(error instanceof Error ? error.message : String(error));
-}
+export const messageOf = (error: unknown): string => oneLine(error instanceof Error ? error.message : String(error));
 
 export const oneLine = (text: string): string => text.replace(/\s+/gu, ' ').trim();
 

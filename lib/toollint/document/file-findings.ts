@@ -30,6 +30,8 @@ export interface RuleFacts {
   readonly category?: string | undefined;
 }
 
+type FactsOf = (ruleId: string) => RuleFacts;
+
 const SNIPPET_UNITS_MAX = 200;
 
 interface FileFindingsRequest {
@@ -38,18 +40,13 @@ interface FileFindingsRequest {
   readonly text: string;
   readonly messages: readonly LintMessage[];
   readonly roots: readonly string[];
-  readonly factsOf: (ruleId: string) => RuleFacts;
+  readonly factsOf: FactsOf;
 }
 
-const SAME_LINE_DIRECTIVE = /\/[/*][^\S\n]*eslint-disable-line\b.*$/gmu;
-
 /** Removes `eslint-disable-line` comments, so that hiding a finding does not change its fingerprint. */
-export const withoutDirectives = (text: string): string => text.replace(SAME_LINE_DIRECTIVE, '');
+export const withoutDirectives = (text: string) => text.replace(/\/[/*][^\S\n]*eslint-disable-line\b.*$/gmu, '');
 
-export function descriptions(
-  findings: readonly Finding[],
-  factsOf: FileFindingsRequest['factsOf'],
-): Record<string, string> {
+export function descriptions(findings: readonly Finding[], factsOf: FactsOf): Record<string, string> {
   const ids = sortedUnique(findings.map(({ ruleId }) => ruleId));
   return withoutAbsent(Object.fromEntries(ids.map((id) => [id, factsOf(id).description])));
 }
@@ -70,21 +67,14 @@ export function fileFindings({ messages, path, text, roots, factsOf }: FileFindi
     const { docsUrl, ...facts } = factsOf(ruleId);
     const category = isParseError ? 'problem' : facts.category;
     return withoutAbsent({
-      ruleId,
-      severity: message.severity,
-      message: shown,
+      ...{ ruleId, severity: message.severity, message: shown },
       fingerprint: (message.content ?? contentHalf({ scope, ruleId, discriminator, ...texts })) + place,
-      fingerprintVersion: FINGERPRINT_VERSION,
-      occurrence: 1,
-      location,
-      standardIds: message.standardIds ?? [],
+      ...{ fingerprintVersion: FINGERPRINT_VERSION, occurrence: 1, location, standardIds: message.standardIds ?? [] },
       anchor: isParseError ? undefined : anchorOf(lines, message),
       suggestion: message.suggestion === undefined ? undefined : withoutRoots(oneLine(message.suggestion), roots),
       codeSnippet: (firstLine(message.snippet) ?? snippetOf(lines, location)) || undefined,
       flaggedText: flaggedPart(lines, location, message) || undefined,
-      category,
-      issueType: ISSUE_TYPES.get(category ?? ''),
-      docsUrl,
+      ...{ category, issueType: ISSUE_TYPES.get(category ?? ''), docsUrl },
     });
   };
   return messages.map(findingOf).sort(compareFindings);
@@ -111,11 +101,7 @@ function locationOf(path: string | undefined, { line, column, endLine, endColumn
   return { scope: 'file', path, line, column, ...end };
 }
 
-const ISSUE_TYPES = new Map([
-  ['problem', 'bug'],
-  ['suggestion', 'code-smell'],
-  ['layout', 'style'],
-]);
+const ISSUE_TYPES = new Map(Object.entries({ problem: 'bug', suggestion: 'code-smell', layout: 'style' }));
 
 /** Returns '' if the flagged part of the first line is long or unknown. */
 function flaggedPart(lines: readonly string[], { line, column }: Finding['location'], message: LintMessage): string {
@@ -125,8 +111,7 @@ function flaggedPart(lines: readonly string[], { line, column }: Finding['locati
   return text.length > SNIPPET_UNITS_MAX ? '' : text.toWellFormed();
 }
 
-const firstLine = (snippet: string | undefined) =>
-  snippet?.trim().split('\n')[0]?.slice(0, SNIPPET_UNITS_MAX).toWellFormed();
+const firstLine = (snippet?: string) => snippet?.trim().split('\n')[0]?.slice(0, SNIPPET_UNITS_MAX).toWellFormed();
 
 /** Returns the flagged line without indentation or, for a long line, the part around the column. */
 function snippetOf(lines: readonly string[], { line, column }: Finding['location']): string {

@@ -8,22 +8,21 @@ const compiled = new Map<string, Minimatch>();
 
 /** Throws ReportFailure ('usage') for a pattern that is too long to compile. */
 export function matchesGlob(path: string, pattern: string): boolean {
-  const matcher = compiled.get(pattern) ?? compileGlob(pattern);
-  compiled.set(pattern, matcher);
-  return matcher.match(path);
+  try {
+    const matcher = compiled.get(pattern) ?? new Minimatch(normalGlob(pattern), { dot: true, nonegate: true });
+    compiled.set(pattern, matcher);
+    return matcher.match(path);
+  } catch (cause) {
+    throw new ReportFailure('usage', `not a file pattern: ${pattern}`, cause);
+  }
 }
 
-export function matchesAny(path: string, patterns: readonly string[]): boolean {
-  return patterns.some((pattern) => matchesGlob(path, pattern));
-}
+export const matchesAny = (path: string, patterns: readonly string[]) =>
+  patterns.some((pattern) => matchesGlob(path, pattern));
 
-export function isGlob(text: string): boolean {
-  return /[*?{[]|[!+@]\(/u.test(text);
-}
+export const isGlob = (text: string): boolean => /[*?{[]|[!+@]\(/u.test(text);
 
-export function literalGlob(path: string): string {
-  return path.replace(/[\\*?{}[\]()!+@#]/gu, '\\$&');
-}
+export const literalGlob = (path: string): string => path.replace(/[\\*?{}[\]()!+@#]/gu, '\\$&');
 
 /** True for the patterns that `literalGlob` returns, which match only one path. */
 export const isLiteralGlob = (pattern: string) => !/(?<!\\)[*?{[(]/u.test(pattern);
@@ -31,12 +30,4 @@ export const isLiteralGlob = (pattern: string) => !/(?<!\\)[*?{[(]/u.test(patter
 export function normalGlob(pattern: string): string {
   const plain = pattern.replace(/^(?:\.\/)+/u, '');
   return plain.endsWith('/') ? `${plain}**` : plain;
-}
-
-function compileGlob(pattern: string): Minimatch {
-  try {
-    return new Minimatch(normalGlob(pattern), { dot: true, nonegate: true });
-  } catch (cause) {
-    throw new ReportFailure('usage', `not a file pattern: ${pattern}`, cause);
-  }
 }

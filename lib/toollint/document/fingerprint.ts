@@ -18,22 +18,16 @@ export function contentHalf({ scope, ...texts }: Texts & { readonly scope: Scope
 }
 
 /** The path is '' for the project. */
-export function placeHalf(scope: Scope, path: string): string {
-  return digest([FINGERPRINT_VERSION, scope, path]);
-}
+export const placeHalf = (scope: Scope, path: string): string => digest([FINGERPRINT_VERSION, scope, path]);
 
 /** True for a finding with our recipe, whose first half is independent of the path. */
-export function isOurs({ fingerprint, location: { scope, path = '' } }: Finding): boolean {
-  return fingerprint.length === 64 && fingerprint.endsWith(placeHalf(scope, path));
-}
+export const isOurs = ({ fingerprint, location: { scope, path = '' } }: Finding): boolean =>
+  fingerprint.length === 64 && fingerprint.endsWith(placeHalf(scope, path));
 
-function digest(parts: readonly string[]): string {
-  return hash('sha256', JSON.stringify(parts), 'hex').slice(0, 32);
-}
+const digest = (parts: readonly string[]) => hash('sha256', JSON.stringify(parts), 'hex').slice(0, 32);
 
-export function discriminatorOf(messageId: string | undefined, message: string): string {
-  return messageId || maskedText(message);
-}
+export const discriminatorOf = (messageId: string | undefined, message: string): string =>
+  messageId || maskedText(message);
 
 const maskedText = (text: string) => masked(oneLine(text));
 
@@ -43,9 +37,7 @@ export const masked = (text: string) => text.replace(/[0-9]+/gu, '#');
 export const LINE_END = /\r\n|[\n\r\u2028\u2029]/gu;
 
 /** A byte order mark belongs to no line. */
-export function sourceLines(text: string): string[] {
-  return (text.startsWith('\ufeff') ? text.slice(1) : text).split(LINE_END);
-}
+export const sourceLines = (text: string): string[] => text.replace(/^\ufeff/u, '').split(LINE_END);
 
 export type FlaggedRange = { readonly [Name in 'line' | 'column' | 'endLine' | 'endColumn']?: number | undefined };
 
@@ -80,8 +72,7 @@ export function anchorOf(lines: readonly string[], range: FlaggedRange): string 
   return lineAnchor(raw) + shortDigest(maskedText(isOpen ? text.replace(/\s*(?:\/\/.*|\/\*.*\*\/\s*)$/u, '') : text));
 }
 
-export function lineAnchor(raw: string): string {
-  return shortDigest(oneLine(raw.replace(/^\ufeff/u, '').slice(0, LONG_LINE_UNITS)));
-}
+export const lineAnchor = (raw: string): string =>
+  shortDigest(oneLine(raw.replace(/^\ufeff/u, '').slice(0, LONG_LINE_UNITS)));
 
 const shortDigest = (text: string) => hash('sha256', text, 'hex').slice(0, 8);

@@ -8,10 +8,7 @@ import { compareFindings } from './file-findings.ts';
 import { byCodeUnits, sortedUnique } from './report-path.ts';
 import type { Finding, Report, Scan } from './report-schema.ts';
 
-export interface NamedReport {
-  readonly name: string;
-  readonly report: Report;
-}
+export type NamedReport = { readonly name: string; readonly report: Report };
 
 export function mergeReports(parts: readonly NamedReport[]): Report {
   const [first] = parts;

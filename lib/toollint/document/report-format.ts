@@ -19,6 +19,4 @@ export const SEVERITIES = ['error', 'warning', 'info'] as const;
 export const PARSE_ERROR_RULE = 'PARSE-ERROR';
 export const ENGINE_RULE = 'eslint/core';
 
-export function isReserved(ruleId: string): boolean {
-  return ruleId === PARSE_ERROR_RULE || ruleId.startsWith('eslint/');
-}
+export const isReserved = (ruleId: string) => ruleId === PARSE_ERROR_RULE || ruleId.startsWith('eslint/');

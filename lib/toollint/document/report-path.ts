@@ -16,18 +16,13 @@ export function pathFault(path: string): string | undefined {
   return undefined;
 }
 
-export function isUnder(path: string, folder: string): boolean {
-  return folder === '.' || path === folder || path.startsWith(`${folder}/`);
-}
+export const isUnder = (path: string, folder: string): boolean =>
+  folder === '.' || path === folder || path.startsWith(`${folder}/`);
 
 /** The order of code units is the same on every machine, unlike the order of localeCompare. */
-export function byCodeUnits(left: string, right: string): number {
-  return left < right ? -1 : left > right ? 1 : 0;
-}
+export const byCodeUnits = (left: string, right: string): number => (left < right ? -1 : left > right ? 1 : 0);
 
-export function sortedUnique(values: Iterable<string>): string[] {
-  return [...new Set(values)].sort(byCodeUnits);
-}
+export const sortedUnique = (values: Iterable<string>): string[] => [...new Set(values)].sort(byCodeUnits);
 
 // Matches what looks like an absolute path on POSIX or Windows; the group captures the last name in the path.
 // Unsuitable for messages of rules, because a quoted regular expression looks the same.

@@ -10,65 +10,48 @@ const oneOf = <const T extends string>(values: readonly T[]) => Type.Union(value
 const strings = () => Type.Array(Type.String());
 const open = <T extends TProperties>(properties: T) => Type.Object(properties, { additionalProperties: true });
 
+const text = Type.String();
+const maybeText = Type.Optional(text);
+const number = Type.Number();
+
 const diagnosticSchema = open({
   kind: oneOf(['parse-error', 'rule-error', 'no-files']),
-  message: Type.String(),
-  ruleId: Type.Optional(Type.String()),
-  relativePath: Type.Optional(Type.String()),
+  ...{ message: text, ruleId: maybeText, relativePath: maybeText },
 });
 
 const locationSchema = open({
-  scope: oneOf(['file', 'project']),
-  path: Type.Optional(Type.String()),
-  line: Type.Optional(ordinal()),
-  column: Type.Optional(ordinal()),
+  ...{ scope: oneOf(['file', 'project']), path: maybeText },
+  ...{ line: Type.Optional(ordinal()), column: Type.Optional(ordinal()) },
 });
 
 const findingSchema = open({
-  ruleId: Type.String(),
-  severity: oneOf(SEVERITIES),
-  message: Type.String(),
-  fingerprint: Type.String(),
-  fingerprintVersion: Type.Literal(FINGERPRINT_VERSION),
-  occurrence: ordinal(),
-  location: locationSchema,
-  suggestion: Type.Optional(Type.String()),
-  codeSnippet: Type.Optional(Type.String()),
-  category: Type.Optional(Type.String()),
-  issueType: Type.Optional(Type.String()),
-  standardIds: strings(),
-  docsUrl: Type.Optional(Type.String()),
+  ...{ ruleId: text, severity: oneOf(SEVERITIES), message: text },
+  ...{ fingerprint: text, fingerprintVersion: Type.Literal(FINGERPRINT_VERSION), occurrence: ordinal() },
+  ...{ location: locationSchema, suggestion: maybeText, codeSnippet: maybeText, category: maybeText },
+  ...{ issueType: maybeText, standardIds: strings(), docsUrl: maybeText },
 });
 
 const headerProperties = {
   schemaVersion: Type.Literal(SCHEMA_VERSION),
-  tool: open({ name: Type.String(), version: Type.String() }),
+  tool: open({ name: text, version: text }),
   execution: open({ status: oneOf(['complete', 'incomplete', 'no-files']), diagnostics: Type.Array(diagnosticSchema) }),
   scan: open({
     scopeKnown: Type.Boolean(),
-    target: Type.Union([open({ kind: oneOf(['file', 'project']), path: Type.String() }), Type.Null()]),
-    timestamp: Type.String(),
-    durationMs: Type.Number({ minimum: 0 }),
-    profile: Type.Union([Type.String(), Type.Null()]),
-    enabledRuleIds: strings(),
-    include: strings(),
-    exclude: strings(),
+    target: Type.Union([open({ kind: oneOf(['file', 'project']), path: text }), Type.Null()]),
+    ...{ timestamp: text, durationMs: Type.Number({ minimum: 0 }), profile: Type.Union([text, Type.Null()]) },
+    ...{ enabledRuleIds: strings(), include: strings(), exclude: strings() },
   }),
   selection: open({
     quiet: Type.Boolean(),
-    baseline: Type.Optional(open({ newIssues: Type.Number(), unchanged: Type.Number(), fixed: Type.Number() })),
+    baseline: Type.Optional(open({ newIssues: number, unchanged: number, fixed: number })),
   }),
   gate: open({
     status: oneOf(['not-evaluated', 'passed', 'warning', 'failed']),
-    name: Type.Optional(Type.String()),
-    message: Type.Optional(Type.String()),
+    ...{ name: maybeText, message: maybeText },
   }),
   summary: open({
-    totalFiles: Type.Number(),
-    totalIssues: Type.Number(),
-    parseErrors: Type.Number(),
-    ruleErrors: Type.Number(),
-    bySeverity: open({ error: Type.Number(), warning: Type.Number(), info: Type.Number() }),
+    ...{ totalFiles: number, totalIssues: number, parseErrors: number, ruleErrors: number },
+    bySeverity: open({ error: number, warning: number, info: number }),
   }),
 };
 

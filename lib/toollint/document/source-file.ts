@@ -8,8 +8,7 @@ import { trackedFiles } from './git.ts';
 const SOURCE_BYTES_MAX = 32 << 20;
 
 /**
- * Does not throw, because one unreadable file must not
- * end a scan of thousands of files.
+ * Does not throw, because one unreadable file must not end a scan of thousands of files.
  *
  * Fact: the thread pool took about 4 % of the time of a scan of small files, and linting is synchronous anyway.
  * Choice: read synchronously. Because of O_NONBLOCK, opening a pipe does not wait for a writer.

@@ -86,8 +86,7 @@ export class EslintEngine {
         const checked = isOn(config?.linterOptions?.reportUnusedDisableDirectives) && this.#crashes.size === 0;
         const { messages = [], suppressedMessages = [] } = result ?? {};
         return {
-          messages: messages.map(engineMessage),
-          suppressed: suppressedMessages.map(engineMessage),
+          ...{ messages: messages.map(engineMessage), suppressed: suppressedMessages.map(engineMessage) },
           /** The rules that ran to the end of the file, including the check for unused directives. */
           ran: [...this.#asked, ...(checked ? [UNUSED_DIRECTIVE_RULE] : [])],
           crashes: [...this.#crashes].map(([ruleId, message]) => ({ ruleId, message })),
@@ -151,8 +150,7 @@ export class EslintEngine {
     const [meta] = [...this.#configs].flatMap(({ plugins }) => plugins?.[plugin]?.rules?.[name]?.meta ?? []);
     const { url = '', description } = meta?.docs ?? {};
     return {
-      category: meta?.type,
-      docsUrl: /^https?:\/\//iu.test(url) ? url : undefined,
+      ...{ category: meta?.type, docsUrl: /^https?:\/\//iu.test(url) ? url : undefined },
       description: typeof description === 'string' ? description : undefined,
     };
   }
@@ -192,28 +190,24 @@ function engineMessage(message: eslint.Linter.LintMessage): LintMessage {
   };
 }
 
-const MAJOR_MIN = 9;
-
 /** Prefers the copy that the scanned root resolves, because the root's rules need that version. */
 function eslintFor(root: string) {
-  const fail = (fault: string, cause?: unknown): never => {
-    throw new ReportFailure('config', fault, cause);
-  };
+  const failure = (fault: string, cause?: unknown) => new ReportFailure('config', fault, cause);
   for (const from of [join(root, 'package.json'), import.meta.filename]) {
     const require = createRequire(from);
     const version = versionAt(require);
     if (version === undefined) continue;
-    if (Number.parseInt(version, 10) < MAJOR_MIN)
-      fail(`the root has ESLint ${version}, but a scan needs ESLint 9 or 10`);
+    if (Number.parseInt(version, 10) < 9)
+      throw failure(`the root has ESLint ${version}, but a scan needs ESLint 9 or 10`);
     try {
       return { ESLint: (require('eslint') as typeof eslint).ESLint, version };
     } catch (cause) {
       // The rest of the message lists the requiring modules.
-      fail(`ESLint ${version} cannot be loaded: ${messageOf(cause).split(' Require stack:')[0]}`, cause);
+      throw failure(`ESLint ${version} cannot be loaded: ${messageOf(cause).split(' Require stack:')[0]}`, cause);
     }
   }
   const remedy = `npm install --save-dev eslint${OTHER_LINTERS}`;
-  return fail(`a scan needs ESLint 9 or 10, which is not installed: ${remedy}`);
+  throw failure(`a scan needs ESLint 9 or 10, which is not installed: ${remedy}`);
 }
 
 function versionAt(require: NodeJS.Require): string | undefined {

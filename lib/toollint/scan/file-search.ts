@@ -143,9 +143,8 @@ async function findFiles(request: SearchRequest, starts: readonly Entry[]): Prom
   return [...found.values()].sort((left, right) => byCodeUnits(left.path, right.path));
 }
 
-function isNamedBy(start: Entry, path: string): boolean {
-  return start.kind === 'glob' ? matchesGlob(path, start.path) : isUnder(path, start.path);
-}
+const isNamedBy = (start: Entry, path: string) =>
+  start.kind === 'glob' ? matchesGlob(path, start.path) : isUnder(path, start.path);
 
 function isWanted({ path, kind }: Entry, request: SearchRequest): boolean {
   const { include = [], exclude = [], extensions = [] } = request;
@@ -154,13 +153,7 @@ function isWanted({ path, kind }: Entry, request: SearchRequest): boolean {
   return extensions.length === 0 || extensions.some((extension) => path.endsWith(`.${extension}`));
 }
 
-async function walk(
-  request: SearchRequest,
-  folder: string,
-  path: string,
-  add: (file: Entry) => void,
-  start = folder,
-): Promise<void> {
+async function walk(request: SearchRequest, folder: string, path: string, add: (file: Entry) => void, start = folder) {
   throwIfInterrupted(request.signal);
   let entries: Dirent[];
   try {

@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { describe, it } from 'node:test';
 import { Ajv2020 } from 'ajv/dist/2020.js';
-import { memorySource, isReport, validate } from '../../../lib/toollint/toollint.ts';
-import { schemaText } from '../../../lib/toollint/command/documents.ts';
+import { memorySource, isReport, schema, validate } from '../../../lib/toollint/toollint.ts';
 import { fullReport } from '../support/samples.ts';
+import { toollint } from '../support/verbs.ts';
 
 /** The members of the specification by their kind: '?' marks an optional one, '|' one that may be null. */
 const KINDS = {
@@ -130,11 +130,11 @@ describe('the schema of a report', () => {
 describe('the published JSON Schema', () => {
   it('is the committed file', async () => {
     const file = new URL('../../../openapi/code-analysis-report.schema.json', import.meta.url);
-    assert.equal(await readFile(file, 'utf8'), schemaText());
+    assert.equal(await readFile(file, 'utf8'), (await toollint(['schema'])).stdout);
   });
 
   it('accepts and refuses the same documents as the validator', () => {
-    const check = new Ajv2020({ strict: true, allErrors: true }).compile(JSON.parse(schemaText()) as object);
+    const check = new Ajv2020({ strict: true, allErrors: true }).compile(schema());
     assert.equal(check(fullReport()), true);
     for (const { pointer, kind, wrong, values } of MEMBERS) {
       for (const report of [
