@@ -93,7 +93,7 @@ async function step(old: string, commit: string): Promise<void> {
     before.map((finding) => ({ finding })),
     'ESLint',
   );
-  const file = readBaselineFile(memorySource(text, 'baseline')).entries.map(({ finding }) => finding);
+  const file = (await readBaselineFile(memorySource(text, 'baseline'))).entries.map(({ finding }) => finding);
   compare('report', moved(before), moved(before), after, changes);
   compare('baseline file', moved(file), moved(before), after, changes);
 }

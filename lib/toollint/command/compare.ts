@@ -12,7 +12,7 @@ import { planOutput } from './outputs.ts';
 import type { ProgramIo } from './program-io.ts';
 import { finish } from './verdict.ts';
 
-export type CompareOptions = Pick<JudgeOptions, 'quiet' | 'gate' | 'changes'> & Pick<Evidence, 'exists'>;
+export type CompareOptions = Pick<JudgeOptions, 'quiet' | 'gate' | 'changes' | 'signal'> & Pick<Evidence, 'exists'>;
 
 export type CompareOutcome = Awaited<ReturnType<typeof compare>>;
 
@@ -41,7 +41,7 @@ export async function runCompare(args: readonly string[], io: ProgramIo): Promis
   const plan = await planOutput(values, io, positionals);
   const base = await baselineSource(basePath, io);
   const changes = changesSinceBaseline(base, resolve(io.cwd, basePath), values.renames, { root: io.cwd });
-  const options = { quiet: values.quiet === true, gate, changes, exists: existsIn(io.cwd) };
+  const options = { quiet: values.quiet === true, gate, changes, exists: existsIn(io.cwd), signal: io.signal };
   const outcome = await compare(base, await inputSource(currentPath, io), options);
   const { comparison, current } = outcome;
   const news = new Set(comparison.news);

@@ -44,11 +44,11 @@ export async function runMerge(args: readonly string[], io: ProgramIo): Promise<
 }
 
 /** A baseline file has no schema; each of its lines is valid or not. */
-function inspectBaseline(source: DocumentSource): Omit<Inspection, 'report'> {
+async function inspectBaseline(source: DocumentSource): Promise<Omit<Inspection, 'report'>> {
   const [valid, notChecked] = ['valid', 'not-checked'] as const;
   const about = { sawByteOrderMark: false, consistency: notChecked };
   try {
-    readBaselineFile(source);
+    await readBaselineFile(source);
     return { ...about, schema: valid, problems: [], problemCount: 0 };
   } catch (cause) {
     if (!(cause instanceof ReportFailure)) throw cause;
@@ -69,7 +69,7 @@ export async function runValidate(args: readonly string[], io: ProgramIo): Promi
     try {
       const source = await inputSource(file, io);
       const { sawByteOrderMark, schema, consistency, problems, problemCount } = isBaselineFile(source)
-        ? inspectBaseline(source)
+        ? await inspectBaseline(source)
         : inspectReport(source);
       if (sawByteOrderMark) note(io, `${file} begins with a byte order mark`);
       files.push({ file, valid: problemCount === 0, schema, consistency, problemCount, problems });

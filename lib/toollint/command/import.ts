@@ -28,12 +28,13 @@ export async function runImport(args: readonly string[], io: ProgramIo): Promise
   const sources: DocumentSource[] = [];
   for (const path of inputs) sources.push(await options.inputSource(path, io));
   const acceptFailedRun = values['accept-failed-run'] === true;
-  const reading = { timestamp, tool, acceptFailedRun, signal: io.signal };
+  const { signal } = io;
+  const reading = { timestamp, tool, acceptFailedRun, signal };
   const { report, notes } = await importReports(sources, { ...scope, ...reading });
   const prefix = pathPrefix(scope.pathPrefix);
   const exists = (path: string) => mayExist(join(scope.root, prefix.strip(path) ?? '..'));
   const evidence = { notes, exists, isChecked: () => true };
-  const judged = await judge(report, evidence, { quiet, gate, ...(await baselineInput(values, scope, io)) });
+  const judged = await judge(report, evidence, { quiet, gate, signal, ...(await baselineInput(values, scope, io)) });
   // Without a baseline or a gate, this is a conversion, so findings do not make it fail.
   const isConversion = gate === undefined && baseline === undefined;
   return finish(plan, isConversion ? { ...values, 'never-fail': true } : values, judged, io);

@@ -9,7 +9,7 @@ import { counted } from '../convert/plain-text.ts';
 import { buildReport, countSeverities } from '../document/build-report.ts';
 import type { DocumentSource } from '../document/document-source.ts';
 import { countIn } from '../document/extension.ts';
-import { usageFailure } from '../document/failure.ts';
+import { pausesFor, usageFailure } from '../document/failure.ts';
 import { isReserved, PARSE_ERROR_RULE } from '../document/report-format.ts';
 import type { Diagnostic, Finding, Report, Scan } from '../document/report-schema.ts';
 import { evaluateGate, type GateConfig } from '../gate/gate.ts';
@@ -22,6 +22,7 @@ export interface JudgeOptions {
   readonly changes?: SourceChanges | string | undefined;
   readonly update?: BaselineUpdate | undefined;
   readonly gate?: GateConfig | undefined;
+  readonly signal?: AbortSignal | undefined;
 }
 
 export interface BaselineUpdate {
@@ -51,10 +52,13 @@ export async function judge(found: Report, evidence: Evidence, options: JudgeOpt
     return new Map([...known, ...likelyRenames(rest, found.findings, exists)]);
   };
   const user = { ...found, quiet, today: dayOf(found.scan) };
-  const baseline = options.baseline && readBaseline(options.baseline, user, renamesOf);
+  const pause = pausesFor(options.signal);
+  const baseline = options.baseline && (await readBaseline(options.baseline, user, renamesOf, pause));
   const old = baseline ?? (update && NO_BASELINE);
+  await pause();
   const doubtsOf = evidence.doubtsOf ?? (() => Promise.resolve(doubtsIn(found, changes?.deleted)));
   const matched = old && (await compareWith(old, found.findings, doubtsOf, changes));
+  await pause();
   checkAccepted(update?.accept?.rules ?? [], found);
   const isAccepted = ({ ruleId }: Finding) => update?.accept?.rules.includes(ruleId) === true;
   const isFirst = update !== undefined && baseline === undefined;

@@ -4,7 +4,7 @@
 import { type DocumentSource, textIn } from '../document/document-source.ts';
 import { FINGERPRINT_VERSION, PARSE_ERROR_RULE, SEVERITIES } from '../document/report-format.ts';
 import { anchorIn, hasLineText, lintersOf } from '../document/extension.ts';
-import { ReportFailure } from '../document/failure.ts';
+import { type Pause, pausesFor, ReportFailure } from '../document/failure.ts';
 import { isOurs, masked, placeHalf } from '../document/fingerprint.ts';
 import { byCodeUnits, pathFault } from '../document/report-path.ts';
 import { openReport } from '../document/read-report.ts';
@@ -72,7 +72,7 @@ function keyOf({ finding }: BaselineEntry, occurrence?: unknown): string {
   return JSON.stringify([ruleId, masked(message), fingerprint, anchorIn(finding)?.whole, occurrence]);
 }
 
-export function readBaselineFile(source: DocumentSource) {
+export async function readBaselineFile(source: DocumentSource, pause: Pause = pausesFor()) {
   const { name } = source;
   const [head = '', ...lines] = textIn(source).split('\n');
   const refuse = (line: number, fault: string): never => {
@@ -86,16 +86,18 @@ export function readBaselineFile(source: DocumentSource) {
   const heads = [head, ...lines.filter(isHead)];
   const isUnique = heads.length > 1 || objectIn(head)?.['unique'] === true;
   const keys = new Set<string>();
-  const entries = lines.flatMap((line, index): BaselineEntry | [] => {
-    if (isHead(line)) return [];
+  const entries: BaselineEntry[] = [];
+  for (const [index, line] of lines.entries()) {
+    if (isHead(line)) continue;
     const members = objectIn(line) ?? refuse(index + 2, 'not a JSON object');
     const entry = entryOf(members);
     if (typeof entry === 'string') return refuse(index + 2, entry);
     const key = keyOf(entry, members['occurrence']);
-    if (isUnique && keys.has(key)) return [];
+    if (isUnique && keys.has(key)) continue;
     keys.add(key);
-    return entry;
-  });
+    entries.push(entry);
+    await pause();
+  }
   return { entries, linter: typeof linter === 'string' ? linter : '' };
 }
 
@@ -132,17 +134,18 @@ export function isDay(value: unknown): value is string {
   return new Date(`${value}T00:00:00Z`).toJSON()?.startsWith(value) === true;
 }
 
-export type Baseline = ReturnType<typeof readBaseline>;
+export type Baseline = Awaited<ReturnType<typeof readBaseline>>;
 type BaselineUser = Pick<ReportHeader, 'tool'> & { readonly quiet: boolean; readonly today: string };
 
 /** Renames map old paths to new ones. Throws ReportFailure if the baseline cannot be used. */
-export function readBaseline(
+export async function readBaseline(
   source: DocumentSource,
   user: BaselineUser,
-  renamesOf: (entries: readonly BaselineEntry[]) => ReadonlyMap<string, string> = () => new Map(),
+  renamesOf: (entries: readonly BaselineEntry[]) => ReadonlyMap<string, string>,
+  pause: Pause,
 ) {
   const { entries, linter, errorsOnly, notes } = isBaselineFile(source)
-    ? { ...readBaselineFile(source), errorsOnly: false, notes: [] as string[] }
+    ? { ...(await readBaselineFile(source, pause)), errorsOnly: false, notes: [] as string[] }
     : readFromReport(source, user);
   const own = majorLinter(user);
   if (linter !== '' && own !== '' && linter !== own)
@@ -184,6 +187,7 @@ export function likelyRenames(
 ): [old: string, now: string][] {
   const before = contentsByFile(entries.map(({ finding }) => finding));
   const gone = [...before.values()].filter(({ path }) => !exists(path));
+  if (gone.length === 0) return [];
   const fresh = [...contentsByFile(findings).values()].filter(({ path }) => !before.has(path) && exists(path));
   const pairs = gone.flatMap((old) => fresh.map((now) => ({ old, now, share: commonShare(old, now) })));
   const similar = pairs.filter(({ share }) => share > 1 / 2).sort((one, other) => other.share - one.share);

@@ -3,7 +3,7 @@
 import { resolve } from 'node:path';
 import { buildReport, UNKNOWN_SCOPE } from '../document/build-report.ts';
 import { type DocumentSource, realFolder, textIn } from '../document/document-source.ts';
-import { messageOf, pausesFor, ReportFailure } from '../document/failure.ts';
+import { messageOf, type Pause, pausesFor, ReportFailure } from '../document/failure.ts';
 import { LINE_END, sourceLines } from '../document/fingerprint.ts';
 import { compareFindings, descriptions, fileFindings, type LintMessage } from '../document/file-findings.ts';
 import { distinct, distinctFindings, mergedTool } from '../document/merge-reports.ts';
@@ -13,6 +13,9 @@ import { trackedText } from '../document/source-file.ts';
 import * as sarif from './sarif-log.ts';
 import { placerFor, type SarifPath } from './sarif-path.ts';
 import { readRun, type SarifMessage, type SarifRun } from './sarif-run.ts';
+
+/** So many results of a file at most are converted between two checks of the signal. */
+const GROUP_MAX = 4096;
 
 export interface ImportOptions {
   readonly root: string;
@@ -39,6 +42,7 @@ export async function importReports(sources: readonly DocumentSource[], options:
   const messages = runs.flatMap((run) => run.messages);
   const places = messages.flatMap(({ path }) => path ?? []);
   const placeOf = placerFor([real, resolve(root)], places);
+  await pause();
   /** Returns `undefined` for the root itself and for a path outside. */
   const fileOf = (path: SarifPath | undefined) => {
     const place = path === undefined ? undefined : placeOf(path);
@@ -60,11 +64,13 @@ export async function importReports(sources: readonly DocumentSource[], options:
   const lists = logs.map((): Finding[] => []);
   for (const [index, log] of logs.entries())
     for (const run of log)
-      for (const [file, group] of Map.groupBy(run.messages, ({ path }) => fileOf(path))) {
-        for (const finding of findingsOf(run, file, group)) lists[index]?.push(finding);
-        await pause();
-      }
+      for (const [file, group] of Map.groupBy(run.messages, ({ path }) => fileOf(path)))
+        for (let at = 0; at < group.length; at += GROUP_MAX) {
+          for (const finding of findingsOf(run, file, group.slice(at, at + GROUP_MAX))) lists[index]?.push(finding);
+          await pause();
+        }
   const findings = (lists.length === 1 ? (lists[0] ?? []) : distinctFindings(lists)).sort(compareFindings);
+  await pause();
   const diagnosticOf = ({ path, ...diagnostic }: SarifRun['diagnostics'][number]): Diagnostic => {
     const file = fileOf(path);
     if (file !== undefined) return { ...diagnostic, relativePath: prefix.of(file) };
@@ -90,6 +96,7 @@ export async function importReports(sources: readonly DocumentSource[], options:
     totalFiles: runs.length === 0 ? 0 : Math.max(1, seen.size),
     suppressed: runs.reduce((sum, { suppressed }) => sum + suppressed, 0),
   });
+  await pause();
   const outside = places.filter((path) => placeOf(path) === undefined).length;
   const what = outside === 1 ? '1 result is' : `${outside} results are`;
   const note = `${what} outside the root (--root) and listed for the project, with the path in the message`;
@@ -97,7 +104,7 @@ export async function importReports(sources: readonly DocumentSource[], options:
   return { report, notes: [...runs.flatMap((run) => run.notes), ...notes] };
 }
 
-async function runsIn(source: DocumentSource, acceptFailedRun: boolean, pause: () => Promise<void>) {
+async function runsIn(source: DocumentSource, acceptFailedRun: boolean, pause: Pause) {
   const refuse = (fault: string): never => {
     throw new ReportFailure('input', `${source.name} cannot be imported from sarif: ${fault}`);
   };

@@ -2,7 +2,7 @@
 // place of the fault.
 import { type Static, type TProperties, type TSchema, Type } from '@sinclair/typebox';
 import { TypeCompiler } from '@sinclair/typebox/compiler';
-import { messageOf } from '../document/failure.ts';
+import { messageOf, type Pause } from '../document/failure.ts';
 import { FINGERPRINT_VERSION } from '../document/report-format.ts';
 import { schemaFaults } from '../document/read-report.ts';
 
@@ -97,7 +97,7 @@ export type ArtifactLocation = Static<typeof artifactLocation>;
 
 const isLog = TypeCompiler.Compile(log);
 
-export async function runsIn(content: string, refuse: Refuse, pause: () => Promise<void>): Promise<Run[]> {
+export async function runsIn(content: string, refuse: Refuse, pause: Pause): Promise<Run[]> {
   let value: unknown;
   try {
     value = JSON.parse(content);
@@ -111,7 +111,7 @@ export async function runsIn(content: string, refuse: Refuse, pause: () => Promi
 }
 
 /** `null` is the same as an absent member, because many tools write it; `runs` may be null by SARIF's own schema. */
-async function removeNulls(value: unknown, pause: () => Promise<void>): Promise<void> {
+async function removeNulls(value: unknown, pause: Pause): Promise<void> {
   const open = [value];
   for (let owner = open.pop(); owner !== undefined; owner = open.pop()) {
     if (typeof owner !== 'object' || owner === null) continue;

@@ -68,11 +68,15 @@ export function placerFor(roots: readonly string[], paths: Iterable<SarifPath>) 
     return isThere ? inside(absolute.slice(elsewhere.length)) : undefined;
   };
   const exists = (place: string | undefined) => place !== undefined && mayExist(resolve(roots[0] ?? '/', place));
+  const known = new Map<string, string | undefined>();
   return (path: SarifPath) => {
+    const key = `${path.whole}\0${path.bare}`;
+    if (known.has(key)) return known.get(key);
     const place = placeOf(path, decoded);
     // Many linters write a path without encoding it, and the name of a file may contain '%41'.
     const literal = !path.whole.includes('%') || exists(place) ? undefined : placeOf(path, (text) => text);
-    return exists(literal) ? literal : place;
+    known.set(key, exists(literal) ? literal : place);
+    return known.get(key);
   };
 }
 

@@ -3,6 +3,7 @@
 import { type LintMessage, type RuleFacts, withoutAbsent } from '../document/file-findings.ts';
 import type { Diagnostic } from '../document/report-schema.ts';
 import { placeHalf } from '../document/fingerprint.ts';
+import type { Pause } from '../document/failure.ts';
 import { FINGERPRINT_VERSION } from '../document/report-format.ts';
 import type * as sarif from './sarif-log.ts';
 import { type SarifPath, pathsIn } from './sarif-path.ts';
@@ -28,7 +29,7 @@ const SEVERITIES = { none: 'info', note: 'info', warning: 'warning', error: 'err
 const EXPANDED_UNITS_MAX = 10_000;
 
 /** `acceptFailedRun` is for linters that call a run unsuccessful because it found something. */
-export async function readRun(run: sarif.Run, acceptFailedRun: boolean, pause: () => Promise<void>) {
+export async function readRun(run: sarif.Run, acceptFailedRun: boolean, pause: Pause) {
   const { tool, artifacts = [], invocations = [], columnKind } = run;
   const pathOf = pathsIn(run);
   const placesIn = placesOf(run, pathOf);

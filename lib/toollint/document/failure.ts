@@ -25,8 +25,10 @@ export function throwIfInterrupted(signal: AbortSignal | undefined): void {
   if (signal?.aborted === true) throw new Interrupted();
 }
 
+export type Pause = () => Promise<void>;
+
 /** Returns a function that lets signals be handled, at most every 50 ms, and throws if one has arrived. */
-export function pausesFor(signal: AbortSignal | undefined): () => Promise<void> {
+export function pausesFor(signal?: AbortSignal): Pause {
   let lastMs = performance.now();
   return async () => {
     if (performance.now() - lastMs < PAUSE_INTERVAL_MS) return;

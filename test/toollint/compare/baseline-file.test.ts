@@ -6,9 +6,9 @@ import fc from 'fast-check';
 import { type BaselineEntry, baselineText, readBaselineFile } from '../../../lib/toollint/compare/baseline.ts';
 import { changesSince, type SourceChanges, UNKNOWN } from '../../../lib/toollint/compare/source-changes.ts';
 import { placeHalf } from '../../../lib/toollint/document/fingerprint.ts';
-import { memorySource } from '../../../lib/toollint/document/document-source.ts';
+import { compare, Interrupted, memorySource } from '../../../lib/toollint/toollint.ts';
 import { git, repository } from '../support/verbs.ts';
-import { projectFinding, sampleFinding } from '../support/samples.ts';
+import { projectFinding, sampleFinding, sampleReport } from '../support/samples.ts';
 
 const HEAD = '{"baseline":"toollint/1","linter":"ESLint 10","unique":true}';
 
@@ -40,18 +40,18 @@ describe('the text of a baseline file', () => {
     assert.equal(baselineText(moved.reverse(), 'ESLint 10'), text);
   });
 
-  it('is read as it was written', () => {
+  it('is read as it was written', async () => {
     const finding = fc.record({
       path: fc.constantFrom('a.ts', 'b/c.ts'),
       ruleId: fc.constantFrom('one', 'two/three'),
       text: fc.string(),
       message: fc.string({ minLength: 1 }),
     });
-    fc.assert(
-      fc.property(fc.array(finding), (sketches) => {
+    await fc.assert(
+      fc.asyncProperty(fc.array(finding), async (sketches) => {
         const entries = sketches.map((sketch) => ({ finding: sampleFinding(sketch) }));
         const text = baselineText(entries, 'Some Linter 1');
-        const { entries: again, linter } = readBaselineFile(memorySource(text, 'b'));
+        const { entries: again, linter } = await readBaselineFile(memorySource(text, 'b'));
         assert.equal(baselineText(again, 'Some Linter 1'), text);
         assert.equal(linter, 'Some Linter 1');
         assert.deepEqual(
@@ -62,15 +62,24 @@ describe('the text of a baseline file', () => {
     );
   });
 
-  it('keeps the whole of a foreign fingerprint, even if it ends with our place half', () => {
+  it('keeps the whole of a foreign fingerprint, even if it ends with our place half', async () => {
     const place = placeHalf('file', 'src/app.ts');
     for (const fingerprint of [place, `x${place}`, `${'0'.repeat(33)}${place}`]) {
       const text = baselineText([{ finding: { ...sampleFinding(), fingerprint } }], 'x 1');
-      assert.equal(readBaselineFile(memorySource(text, 'b')).entries[0]?.finding.fingerprint, fingerprint);
+      assert.equal((await readBaselineFile(memorySource(text, 'b'))).entries[0]?.finding.fingerprint, fingerprint);
     }
   });
 
-  it('is refused with the number of an invalid line', () => {
+  it('ends a comparison with its signal while it is read', async () => {
+    const text = baselineText(
+      Array.from({ length: 30_000 }, () => ({ finding: sampleFinding() })),
+      'x',
+    );
+    const report = memorySource(JSON.stringify(sampleReport([])), 'r');
+    await assert.rejects(compare(memorySource(text, 'b'), report, { signal: AbortSignal.abort() }), Interrupted);
+  });
+
+  it('is refused with the number of an invalid line', async () => {
     const line = baselineText([{ finding: sampleFinding() }], 'x').split('\n')[1] ?? '';
     const changed = (change: object) => JSON.stringify({ ...(JSON.parse(line) as object), ...change });
     for (const [text, message] of [
@@ -86,7 +95,7 @@ describe('the text of a baseline file', () => {
       [`${HEAD}\n${changed({ accepted: null })}\n`, /line 2: an acceptance without a reason/u],
       [`${HEAD}\n${changed({ accepted: { reason: 'x', until: 'soon' } })}\n`, /line 2: an acceptance until no day/u],
     ] as const)
-      assert.throws(() => readBaselineFile(memorySource(text, 'b.jsonl')), message, text);
+      await assert.rejects(readBaselineFile(memorySource(text, 'b.jsonl')), message, text);
   });
 });
 
