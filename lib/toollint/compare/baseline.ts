@@ -11,10 +11,7 @@ import { openReport } from '../document/read-report.ts';
 import type { Finding, ReportHeader, Severity } from '../document/report-schema.ts';
 import { isObject, readJson } from '../document/strict-json.ts';
 
-export interface Acceptance {
-  readonly reason: string;
-  readonly until?: string | undefined;
-}
+export type Acceptance = { readonly reason: string; readonly until?: string | undefined };
 
 export interface BaselineEntry {
   /** A finding from a baseline file has no line and no column. */

@@ -76,9 +76,7 @@ interface Spot {
   readonly words: ReadonlySet<string>;
 }
 
-interface OldSpot extends Spot {
-  readonly entry: BaselineEntry;
-}
+type OldSpot = Spot & { readonly entry: BaselineEntry };
 
 function newSpot(finding: Finding, hunks: readonly Hunk[]): Spot {
   const { line, column = 0 } = finding.location;

@@ -11,14 +11,9 @@ export interface SourceChanges {
   hunksIn(path: string): readonly Hunk[];
 }
 
+type Range = Readonly<Record<'oldStart' | 'oldEnd' | 'newStart' | 'newEnd', number>>;
 /** The ends are exclusive. */
-export interface Hunk {
-  readonly oldStart: number;
-  readonly oldEnd: number;
-  readonly newStart: number;
-  readonly newEnd: number;
-  readonly removed: string[];
-}
+export type Hunk = Range & { readonly removed: string[] };
 
 /** Stands for changes that git does not show: of a file that it does not track or regards as binary. */
 export const UNKNOWN: Hunk = { oldStart: Infinity, oldEnd: Infinity, newStart: 1, newEnd: Infinity, removed: [] };

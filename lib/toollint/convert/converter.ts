@@ -4,10 +4,7 @@ import { PARSE_ERROR_RULE, SEVERITIES } from '../document/report-format.ts';
 import type { BaselineCounts, Diagnostic, Finding, Report, ReportHeader } from '../document/report-schema.ts';
 import { counted, terminalText } from './plain-text.ts';
 
-export interface Stated {
-  readonly finding: Finding;
-  readonly state: 'new' | 'unchanged' | 'fixed' | undefined;
-}
+export type Stated = { readonly finding: Finding; readonly state: 'new' | 'unchanged' | 'fixed' | undefined };
 
 export interface ConvertOptions {
   readonly color?: boolean;

@@ -90,9 +90,6 @@ export type Message = Static<typeof message>;
 export type Invocation = Static<typeof invocation>;
 export type Notification = Static<typeof notification>;
 export type Component = Static<typeof component>;
-export type Properties = NonNullable<Rule['properties']>;
-export type RuleReference = Static<typeof ruleReference>;
-export type Locations = NonNullable<Result['locations']>;
 export type ArtifactLocation = Static<typeof artifactLocation>;
 
 const isLog = TypeCompiler.Compile(log);

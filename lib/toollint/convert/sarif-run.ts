@@ -9,9 +9,7 @@ import type * as sarif from './sarif-log.ts';
 import { type SarifPath, pathsIn } from './sarif-path.ts';
 
 /** Without a path, a message or diagnostic is about the project. */
-interface Placed {
-  readonly path?: SarifPath | undefined;
-}
+type Placed = { readonly path?: SarifPath | undefined };
 export interface SarifMessage extends LintMessage, Placed {
   /** The region in characters of the file, in place of a line. */
   readonly offset?: number | undefined;
@@ -100,7 +98,7 @@ type Loose<T> = { readonly [Name in keyof T]: T[Name] | undefined };
 function ruleFinder(tool: sarif.Run['tool']) {
   const driver = componentOf(tool.driver);
   const extensions = (tool.extensions ?? []).map(componentOf);
-  return ({ id, guid, index = -1, toolComponent: name = {} }: Loose<sarif.RuleReference>) => {
+  return ({ id, guid, index = -1, toolComponent: name = {} }: Loose<NonNullable<sarif.Result['rule']>>) => {
     const named = extensions[name.index ?? -1] ?? extensions.find((one) => isNamed(one, name)) ?? driver;
     const indexed = named.rules?.[index];
     if (indexed !== undefined) return { rule: indexed, component: named };
@@ -183,7 +181,7 @@ function prefixesOf(id: string | undefined): string[] {
 
 /** Returns a function that lists each place of a result once: its file, or without one its logical place. */
 function placesOf({ logicalLocations: known = [] }: sarif.Run, pathOf: ReturnType<typeof pathsIn>) {
-  return (locations: sarif.Locations = []) => {
+  return (locations: NonNullable<sarif.Result['locations']> = []) => {
     const places = locations.flatMap(({ physicalLocation, logicalLocations = [] }) => {
       const names = logicalLocations.flatMap(({ index = -1, ...own }) => {
         const { fullyQualifiedName, name } = { ...known[index], ...own };
@@ -255,7 +253,7 @@ function standardIdReader({ taxonomies = [] }: sarif.Run) {
     driver: { name: '' },
     extensions: taxonomies.map(({ taxa = [], ...own }) => ({ ...own, rules: taxa })),
   });
-  return ({ tags = [], cwe = [] }: sarif.Properties = {}, taxa: sarif.Rule['relationships'] = []) => {
+  return ({ tags = [], cwe = [] }: sarif.Rule['properties'] = {}, taxa: sarif.Rule['relationships'] = []) => {
     const weaknesses = taxa.flatMap(({ target = {} }) => {
       const { rule, component } = taxonOf(target);
       const id = target.id ?? rule?.id;

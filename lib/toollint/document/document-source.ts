@@ -6,10 +6,7 @@ import { ioFailure, ReportFailure, throwIfInterrupted } from './failure.ts';
 /** About 600,000 findings. */
 export const DOCUMENT_BYTES_MAX = 256 << 20;
 
-export interface DocumentSource {
-  readonly name: string;
-  readonly bytes: Uint8Array;
-}
+export type DocumentSource = { readonly name: string; readonly bytes: Uint8Array };
 
 /** Throws ReportFailure if the file cannot be read, is a directory or is too long. */
 export const fileSource = async (path: string, name: string, options?: Interruptible): Promise<DocumentSource> =>

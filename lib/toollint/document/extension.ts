@@ -4,11 +4,7 @@ import { isObject } from './strict-json.ts';
 import { lineAnchor } from './fingerprint.ts';
 import type { Finding, ReportHeader } from './report-schema.ts';
 
-export interface Linter {
-  readonly name: string;
-  readonly version: string;
-  readonly informationUri?: string;
-}
+export type Linter = { readonly name: string; readonly version: string; readonly informationUri?: string };
 
 const BLANK_LINE = lineAnchor('');
 

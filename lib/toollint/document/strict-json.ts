@@ -36,7 +36,10 @@ function silentProblems(text: string): JsonProblem[] {
     const inner = open.at(-1);
     if (token === '"') {
       const start = TOKEN.lastIndex - 1;
-      TOKEN.lastIndex = stringEnd(text, start);
+      // A regular expression for the string would overflow its stack on several megabytes.
+      let end = start + 1;
+      while (text[end] !== '"') end += text[end] === '\\' ? 2 : 1;
+      TOKEN.lastIndex = end + 1;
       if (isNameNext && inner?.names !== undefined) {
         inner.at = JSON.parse(text.slice(start, TOKEN.lastIndex)) as string;
         if (inner.names.has(inner.at)) add('duplicate-member', 'the member appears twice');
@@ -56,11 +59,4 @@ function silentProblems(text: string): JsonProblem[] {
     } else open.pop();
   }
   return problems;
-}
-
-/** Returns the index after the closing quote. A regular expression would overflow its stack on several megabytes. */
-function stringEnd(text: string, start: number): number {
-  let at = start + 1;
-  while (text[at] !== '"') at += text[at] === '\\' ? 2 : 1;
-  return at + 1;
 }

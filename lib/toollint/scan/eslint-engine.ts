@@ -161,10 +161,7 @@ function isOn(entry: unknown): boolean {
   return level !== 0 && level !== 'off' && level !== undefined;
 }
 
-interface Crash {
-  readonly ruleId?: string | undefined;
-  readonly message: string;
-}
+type Crash = { readonly ruleId?: string | undefined; readonly message: string };
 
 /** ESLint names the rule in what it throws. It adds a property, so a thrown string or null appears as a TypeError. */
 function crashIn(error: unknown): Crash {
