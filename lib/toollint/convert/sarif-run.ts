@@ -1,5 +1,6 @@
 // Reads a run of SARIF 2.1.0 (OASIS). A result without a level has the level of a configuration override or of its rule's
 // default configuration (section 3.27.10). Absent and passed results are skipped, suppressed ones are counted.
+import { posix } from 'node:path';
 import { type LintMessage, type RuleFacts, withoutAbsent } from '../document/file-findings.ts';
 import type { Diagnostic } from '../document/report-schema.ts';
 import { placeHalf } from '../document/fingerprint.ts';
@@ -195,7 +196,7 @@ function placesOf({ logicalLocations: known = [] }: sarif.Run, pathOf: ReturnTyp
       return path === undefined && names.length === 0 ? [] : { names, path, region, contextRegion };
     });
     const keyOf = ({ names, path, region }: (typeof places)[number]) =>
-      JSON.stringify([path?.whole ?? names, { ...region, snippet: undefined }]);
+      JSON.stringify([path === undefined ? names : posix.normalize(path.whole), { ...region, snippet: undefined }]);
     return [...Map.groupBy(places, keyOf).values()].flatMap(([first]) => first ?? []);
   };
 }
