@@ -83,12 +83,8 @@ export async function importReports(sources: readonly DocumentSource[], options:
       diagnostics.push({ kind: 'rule-error', message: `${name} has no runs` });
   const seen = new Set([...runs.flatMap(({ paths }) => paths), ...places].map(fileOf));
   seen.delete(undefined);
-  const tools = runs.map(({ tool: linter, rules }) => {
-    const { name, version } = linter;
-    return { name, version, linter, rules: descriptions(findings, (id) => rules.get(id) ?? {}) };
-  });
   const report = buildReport({
-    tool: mergedTool(tools),
+    tool: mergedTool(runs.map((run) => toolOf(run, findings))),
     scan: { ...UNKNOWN_SCOPE, timestamp, durationMs: 0, profile: null },
     findings,
     diagnostics: distinct(diagnostics),
@@ -98,10 +94,18 @@ export async function importReports(sources: readonly DocumentSource[], options:
   });
   await pause();
   const outside = places.filter((path) => placeOf(path) === undefined).length;
-  const what = outside === 1 ? '1 result is' : `${outside} results are`;
+  return { report, notes: [...runs.flatMap((run) => run.notes), ...outsideNotes(outside), ...notes] };
+}
+
+function outsideNotes(count: number): string[] {
+  const what = count === 1 ? '1 result is' : `${count} results are`;
   const note = `${what} outside the root (--root) and listed for the project, with the path in the message`;
-  if (outside > 0) notes.unshift(note);
-  return { report, notes: [...runs.flatMap((run) => run.notes), ...notes] };
+  return count === 0 ? [] : [note];
+}
+
+function toolOf({ tool: linter, rules }: SarifRun, findings: readonly Finding[]) {
+  const { name, version } = linter;
+  return { name, version, linter, rules: descriptions(findings, (id) => rules.get(id) ?? {}) };
 }
 
 async function runsIn(source: DocumentSource, acceptFailedRun: boolean, pause: Pause) {
