@@ -34,16 +34,20 @@ class HoldingQueue extends MemoryQueue {
   }
 }
 
-const OVER: readonly (readonly [limit: string, setting: string, large: number, refusal: readonly [number, string]])[] =
-  [
-    ['its rate', 'INGEST_PRODUCER_RATE_MAX=5', 0, [429, 'PRODUCER_RATE_LIMITED']],
-    ['its part of the events in flight', 'INGEST_IN_FLIGHT_MAX=8', 0, [503, 'QUEUE_OVERLOADED']],
-    ['its part of the bytes in flight', 'INGEST_IN_FLIGHT_BYTES_MAX=200000', 20_000, [503, 'QUEUE_OVERLOADED']],
-  ];
+const OVER: readonly (readonly [
+  limit: string,
+  setting: readonly [string, string],
+  large: number,
+  refusal: readonly [number, string],
+])[] = [
+  ['its rate', ['INGEST_PRODUCER_RATE_MAX', '5'], 0, [429, 'PRODUCER_RATE_LIMITED']],
+  ['its part of the events in flight', ['INGEST_IN_FLIGHT_MAX', '8'], 0, [503, 'QUEUE_OVERLOADED']],
+  ['its part of the bytes in flight', ['INGEST_IN_FLIGHT_BYTES_MAX', '200000'], 20_000, [503, 'QUEUE_OVERLOADED']],
+];
 for (const [limit, setting, large, refusal] of OVER)
   it(`a producer above ${limit} is refused, and another one is not`, async () => {
     const queue = new HoldingQueue(new MemoryQueueStore());
-    const { port } = await gatewayInProcess(pki, Object.fromEntries([setting.split('=')]), { queue });
+    const { port } = await gatewayInProcess(pki, Object.fromEntries([setting]), { queue });
     const [busy, bystander] = [new TestClient(port, authority, other), new TestClient(port, authority, shop)];
     const held = Array.from({ length: 12 }, (_, at) => busy.post(event(`held-${at}`, { pad: 'x'.repeat(large) })));
     const { status, json } = await Promise.race(held);
