@@ -6,6 +6,7 @@ import { queueAndProducer } from '../support/file-gateway.ts';
 import { gather } from '../support/crowd.ts';
 import { event, TestGateway } from '../support/gateway.ts';
 import { Load } from '../support/load.ts';
+import { GENEROUS_MS } from '../support/deadline.ts';
 import { atEnd, eventually } from '../support/scope.ts';
 import { assertAlive } from '../support/verdicts.ts';
 import { postText, requestText } from '../support/wire.ts';
@@ -97,7 +98,8 @@ describe('one client that opens many connections and sends', () => {
       await load.stop();
       clearInterval(watch);
       await flooding.end();
-      await eventually('all of it has ended', async () => (await gateway.metric('ingest_connections')) < 10);
+      const hasEnded = async (): Promise<boolean> => (await gateway.metric('ingest_connections')) < 10;
+      await eventually('all of it has ended', hasEnded, GENEROUS_MS);
       t.diagnostic(`${warmMb.toFixed()} → ${most.toFixed()} MB; slowest answer ${load.slowestMs.toFixed()} ms`);
       assert.deepEqual(load.failures, []);
       assert.ok(most - warmMb < growthMbMax, `${warmMb.toFixed()} → ${most.toFixed()} MB`);

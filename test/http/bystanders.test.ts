@@ -95,6 +95,33 @@ describe('a handshake', () => {
     assert.deepEqual(phases, ['turn', 'handshake']);
   });
 
+  it('with a long chain makes the next ones of its address wait, and no others', async () => {
+    const clock = new VirtualClock();
+    const handshakes = new Handshakes(clock, 30_000);
+    const begun = async (address: string) => {
+      const tcp = Object.assign(new PassThrough(), { bytesRead: 1 });
+      const enter = (phase: string): void => void (client.phase = phase);
+      const client = { tcp, socket: tcp, address, phase: '', helloBytes: 0, certificateBytes: 0, enter };
+      handshakes.add(client as never, () => undefined);
+      tcp.write('\x16');
+      await eventually('it begins or waits', () => !['', 'turn'].includes(client.phase));
+      return client;
+    };
+    for (const [bytesRead, phase] of [
+      [6_144, 'handshake'],
+      [12_288, 'hello'],
+    ] as const) {
+      const chained = await begun('1');
+      Object.assign(chained, { phase: 'open' }).tcp.bytesRead = bytesRead;
+      await new Promise((resolve) => setImmediate(resolve));
+      const [next, other] = [await begun('1'), await begun('2')];
+      assert.deepEqual([next.phase, other.phase], [phase, 'handshake'], String(bytesRead));
+      await clock.advance(1_100);
+      handshakes.check(clock.ms());
+      assert.equal(next.phase, 'handshake');
+    }
+  });
+
   it('has its own time limit after the header of a balancer', async () => {
     const clock = new VirtualClock();
     await clock.advance(10_000);
