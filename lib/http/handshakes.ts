@@ -4,7 +4,7 @@
 // 270 ms of CPU time, and small ones stay in memory, 20 to 35 bytes for each of theirs. Choice: a client that sends
 // more than HANDSHAKE_BYTES_MAX is disconnected, and the CPU time of a slow turn is charged to the addresses whose
 // handshakes went on in it: their next handshakes wait for a hundred times as long, and begin one after the other. A
-// chain of more than LONG_BYTES is charged for its length, too: 300 a second of 60 small certificates took 510 MB.
+// chain of more than LONG_BYTES is charged for its length, too: 270 a second of 60 small certificates took 510 MB.
 import type { Clock } from '../process/clock.ts';
 import type { Connection } from './connection.ts';
 import { requestIdIn } from './request.ts';

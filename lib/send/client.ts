@@ -75,7 +75,7 @@ interface Call extends CallOptions {
 
 const ignored = (cause: unknown): void => debug('a call has failed: %s', cause);
 
-/** A rejection that nobody handles would end the process. */
+/** An unhandled rejection would end the process. */
 function ignorable<T>(promise: Promise<T>): Promise<T> {
   promise.catch(ignored);
   return promise;
@@ -125,7 +125,7 @@ class EventClient<Resumed> {
   /**
    * Resolves to the event's result. If `concurrency` events are being sent, the event waits for one of them. Rejects
    * with a TypeError if the value cannot be an event or has wrong call options, and with an Error if the client was
-   * closed, if the journal cannot be written, or if a callback throws. A rejection that nobody handles is ignored.
+   * closed, if the journal cannot be written, or if a callback throws. An unhandled rejection is ignored.
    */
   send<T extends EventInput>(event: T, call: CallOptions = {}): Promise<SendResult<T>> {
     return ignorable(this.#settled({ event }, this.#signal, call, true));

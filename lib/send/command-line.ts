@@ -43,8 +43,8 @@ const optionsOf = <Name extends string, const Option>(option: Option, ...names: 
 export type SendSettings = Exclude<ReturnType<typeof readSettings>, string>;
 
 /**
- * `stateFolder` contains the development certificates. `runningUrl` is the URL of a running `make ingest-run`. Throws an
- * Error whose message names the mistake.
+ * `stateFolder` contains the development certificates. `runningUrl` is the URL of a running `make ingest-run`. Throws
+ * an Error whose message names the mistake.
  */
 export function readSettings(args: readonly string[], stateFolder: string, runningUrl: () => string | undefined) {
   const { values, positionals } = parseArgs({

@@ -53,7 +53,7 @@ export function tlsOptionsOf(pem: Pems): { readonly [name in keyof Pems]?: strin
 function valueOf<V>(name: string, given: V | (() => V)): V {
   const value = typeof given === 'function' ? (given as () => V)() : given;
   if (!(value instanceof Promise)) return value;
-  value.catch(() => undefined); // A rejection that nobody handles would end the process.
+  value.catch(() => undefined); // An unhandled rejection would end the process.
   throw new TypeError(`${name}: expected a function that returns the text itself, found one that returns a promise`);
 }
 

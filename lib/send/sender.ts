@@ -153,7 +153,7 @@ const UNAUTHORIZED = ['UNAUTHORIZED_PRODUCER', 'PRODUCER_DISABLED'];
 /** If the first UNAUTHORIZED_MAX answers refuse the producer, sendEvents stops, because it would refuse all events. */
 const UNAUTHORIZED_MAX = 10;
 
-/** Returns a function that throws SendingStopped at the last of the first answers if all of them refuse the producer. */
+/** Returns a function that throws SendingStopped at the last of the first answers if all refuse the producer. */
 export function unauthorized(): (result: SendResult<unknown>) => void {
   let count = 0;
   return (result) => {

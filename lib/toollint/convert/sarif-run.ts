@@ -1,4 +1,4 @@
-// Reads a run of SARIF 2.1.0 (OASIS). A result without a level has the level of a configuration override or of its rule's
+// Reads a run of SARIF 2.1.0 (OASIS). A result without a level has that of a configuration override or of its rule's
 // default configuration (section 3.27.10). Absent and passed results are skipped, suppressed ones are counted.
 import { posix } from 'node:path';
 import { type LintMessage, type RuleFacts, withoutAbsent } from '../document/file-findings.ts';
