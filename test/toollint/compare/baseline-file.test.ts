@@ -78,25 +78,6 @@ describe('the text of a baseline file', () => {
     const report = memorySource(JSON.stringify(sampleReport([])), 'r');
     await assert.rejects(compare(memorySource(text, 'b'), report, { signal: AbortSignal.abort() }), Interrupted);
   });
-
-  it('is refused with the number of an invalid line', async () => {
-    const line = baselineText([{ finding: sampleFinding() }], 'x').split('\n')[1] ?? '';
-    const changed = (change: object) => JSON.stringify({ ...(JSON.parse(line) as object), ...change });
-    for (const [text, message] of [
-      [`{"baseline":"toollint/2"}\n`, /line 1: expected the format toollint\/1, found "toollint\/2"/u],
-      [`{"baseline":\n`, /line 1: not a JSON object/u],
-      [`${HEAD}\n<<<<<<< HEAD\n${line}\n`, /line 2: not a JSON object/u],
-      [`${HEAD}\n${changed({ path: '../x' })}\n`, /line 2: no report path/u],
-      [`${HEAD}\n${changed({ ruleId: 1 })}\n`, /line 2: no rule id/u],
-      [`${HEAD}\n${changed({ severity: 'fatal' })}\n`, /line 2: no severity/u],
-      [`${HEAD}\n${changed({ message: null })}\n`, /line 2: no message/u],
-      [`${HEAD}\n${changed({ content: undefined })}\n`, /line 2: no fingerprint/u],
-      [`${HEAD}\n${changed({ accepted: {} })}\n`, /line 2: an acceptance without a reason/u],
-      [`${HEAD}\n${changed({ accepted: null })}\n`, /line 2: an acceptance without a reason/u],
-      [`${HEAD}\n${changed({ accepted: { reason: 'x', until: 'soon' } })}\n`, /line 2: an acceptance until no day/u],
-    ] as const)
-      await assert.rejects(readBaselineFile(memorySource(text, 'b.jsonl')), message, text);
-  });
 });
 
 describe('the changes since a commit', () => {

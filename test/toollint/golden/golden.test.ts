@@ -1,7 +1,9 @@
 // Runs the cases of golden/*.txt. A case begins with `# ` and its name, creates files (`@ NAME`, then the content), and
 // runs commands (`$ COMMAND`, then its output). The commands `toollint`, with `<`, `>` and variables before it, and
-// `json FILE EXPRESSION` and `sarif RESULTS ; RUN ; DRIVER` (members that are added to a small log) run in this
-// process, all others in a shell. To record new output, set GOLDEN=write and read the difference.
+// `json FILE EXPRESSION`, `sarif RESULTS ; RUN ; DRIVER` (members that are added to a small log), `faults CHANGES`
+// (JavaScript that changes the report `r`, which is then validated), `texts EXPRESSION` (texts of reports that are
+// validated) and `report FILE CHANGES` run in this process, all others in a shell. To record new output, set GOLDEN=write
+// and read the difference.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
@@ -9,8 +11,8 @@ import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { after, describe, it, type TestContext } from 'node:test';
 import { runInNewContext } from 'node:vm';
-import { importReports, memorySource } from '../../../lib/toollint/toollint.ts';
-import { assertSound } from '../support/samples.ts';
+import { importReports, memorySource, validate } from '../../../lib/toollint/toollint.ts';
+import { assertSound, fullReport, projectFinding, recounted, sampleFinding, sampleReport } from '../support/samples.ts';
 import { project, toollint, writeConfig } from '../support/verbs.ts';
 
 const FOLDER = import.meta.dirname;
@@ -52,6 +54,13 @@ async function output(cwd: string, command: string): Promise<string> {
       .join('');
   }
   if (program === 'sarif') return await importedText(command.slice('sarif '.length), cwd);
+  if (program === 'faults') return faultsIn(changed(command.slice('faults '.length)).report);
+  if (program === 'texts') return [changed(command.slice('texts '.length)).value].flat().map(faultsIn).join('');
+  if (program === 'report') {
+    const [, name = '', changes = ''] = /^report (\S+) (.*)/u.exec(command) ?? [];
+    await writeFile(join(cwd, name), changed(changes).report);
+    return '';
+  }
   if (program !== 'toollint') {
     const { stdout, stderr, status } = spawnSync('sh', ['-c', command], { cwd, env: ENVIRONMENT, encoding: 'utf8' });
     return `${stdout}${stderr}${status === 0 ? '' : `exit ${status}\n`}`;
@@ -95,6 +104,23 @@ async function importedText(members: string, root: string): Promise<string> {
   } catch (cause) {
     return `${(cause as Error).message}\n`;
   }
+}
+
+/** Returns the text of a changed report, and the value of the changes. */
+function changed(changes: string) {
+  const r = sampleReport([
+    ...[projectFinding(), sampleFinding(), sampleFinding({ line: 9 })],
+    sampleFinding({ path: 'src/b.ts', severity: 'error' }),
+  ]);
+  const given = { r, text: JSON.stringify(fullReport()), Buffer, projectFinding, recounted, sampleFinding };
+  const value = runInNewContext(changes, given) as string | Uint8Array | (string | Uint8Array)[];
+  return { report: JSON.stringify(r), value };
+}
+
+function faultsIn(report: string | Uint8Array): string {
+  const { problems, sawByteOrderMark } = validate(memorySource(report, 'r'));
+  const lines = problems.map(({ level, code, pointer, message }) => `${level} ${code} ${pointer}: ${message}\n`);
+  return `${sawByteOrderMark ? 'byte order mark\n' : ''}${lines.join('') || 'valid\n'}`;
 }
 
 /** Returns the text of the case with the output that its commands have now. */
