@@ -2,7 +2,10 @@
 import { execFileSync, spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import assert from 'node:assert/strict';
 import { parse, parseAllDocuments } from 'yaml';
+import { readConsumerConfig } from '../../lib/consumer/config.ts';
+import { readGatewayConfig } from '../../lib/gateway/config.ts';
 
 export const DEPLOY = new URL('../../deploy/', import.meta.url).pathname;
 
@@ -66,4 +69,22 @@ export function documents(text: string): readonly Readonly<Record<string, unknow
     if (fault instanceof Error) throw fault;
     return (document as { toJS(): Record<string, unknown> }).toJS();
   });
+}
+
+type Environment = Readonly<Record<string, string>>;
+
+/** The URIs are in secrets. */
+const URIS = { INGEST_QUEUE_URI: 'rediss://queue', INGEST_WAREHOUSE_URI: 'postgres://warehouse/ingest?sslmode=verify-full' };
+
+/** Returns the configuration of a gateway with these settings, which are all known, right, and fit together. */
+export function gatewayOf(env: Environment) {
+  const { config, report } = readGatewayConfig({ ...env, ...URIS });
+  assert.deepEqual([report.problems, report.warnings], [[], []]);
+  return config ?? assert.fail();
+}
+
+export function consumerOf(env: Environment) {
+  const { config, report } = readConsumerConfig({ ...env, ...URIS });
+  assert.deepEqual([report.problems, report.warnings], [[], []]);
+  return config ?? assert.fail();
 }

@@ -3,39 +3,36 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { connect } from 'node:tls';
 import { gzipSync } from 'node:zlib';
-import { fileGateway } from '../support/file-gateway.ts';
-import { RawConnection, tlsOptions } from '../support/client.ts';
+import { event, RawConnection, tlsOptions } from '../support/client.ts';
 import { gatewayInProcess } from '../support/gateway-in-process.ts';
-import { event } from '../support/gateway.ts';
-import type { ClientCertificate } from '../support/pki.ts';
+import { Pki, type ClientCertificate } from '../support/pki.ts';
 import { askRaw, postText, replies, repliesIn, requestText, type WireReply } from '../support/wire.ts';
 
-const { gateway, producer, pki } = await fileGateway({
+const pki = await Pki.create();
+const producer = await pki.producer('one');
+const { lines, port } = await gatewayInProcess(pki, {
   INGEST_BODY_BYTES_MAX: '100000',
   INGEST_REQUEST_TIMEOUT_MS: '1200000',
   INGEST_IDLE_TIMEOUT_MS: '600000',
 });
 
-const ids = new Set<string>();
-function fresh(more: Readonly<Record<string, unknown>> = {}): string {
-  const id = `two-readers-${ids.size}`;
-  ids.add(id);
-  return event(id, more);
-}
+/** All numbers have four digits, so that the answers have the same length. */
+let events = 1_000;
+const fresh = (more: Readonly<Record<string, unknown>> = {}): string => event(`two-readers-${(events += 1)}`, more);
+
+const open = (certificate: ClientCertificate | undefined = producer): RawConnection =>
+  new RawConnection(connect({ port, host: '127.0.0.1', ...tlsOptions(pki.authority.certificate, certificate, {}) }));
 
 /** Opens a connection that node:http reads, because HEAD is not plain. */
-async function nodeConnection(certificate: ClientCertificate | undefined = producer): Promise<RawConnection> {
-  const connection = await gateway.socket(certificate);
-  assert.equal((await headRequest(connection)).status, 200);
+async function nodeConnection(): Promise<RawConnection> {
+  const connection = open();
+  connection.write(requestText('HEAD /health/live'));
+  assert.match(await connection.until(/\r\n\r\n$/), /^HTTP\/1\.1 200 /);
+  connection.received = '';
   return connection;
 }
 
-async function headRequest(connection: RawConnection): Promise<{ status: number }> {
-  connection.write(requestText('HEAD /health/live'));
-  const text = await connection.until(/\r\n\r\n$/);
-  connection.received = '';
-  return { status: Number(text.slice(9, 12)) };
-}
+const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
 function comparable({ status, headers, body }: WireReply): unknown {
   const { date, 'x-request-id': requestId = '', ...rest } = headers;
@@ -45,56 +42,37 @@ function comparable({ status, headers, body }: WireReply): unknown {
   return { status, rest, body: body.replaceAll(/two-readers-\d+/g, 'ID'), echoed };
 }
 
-const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
-
-const postCoded = (coding: string, body: Buffer): string =>
-  postText(body.toString('latin1'), [`Content-Encoding: ${coding}`, `Content-Length: ${body.length}`]);
+const postCoded = (body: Buffer): string =>
+  postText(body.toString('latin1'), ['Content-Encoding: gzip', `Content-Length: ${body.length}`]);
 
 describe('both readers answer alike', () => {
-  const cases: Readonly<Record<string, () => string>> = {
-    'an event': () => postText(fresh()),
-    'an event with a request id': () => postText(fresh(), ['X-Request-Id: mine']),
-    'an event with a request id that is none': () => postText(fresh(), ['X-Request-Id: not mine']),
+  const named = (count: number): string[] => Array.from({ length: count }, (_, at) => `X-${at}: a`);
+  const BINARY = [
+    'ce-specversion: 1.0',
+    'CE-Source: %2Fa',
+    'ce-type: test.event',
+    'ce-note:\t"a b" ',
+    'Content-Type: a/b',
+  ];
+  const EVENTS: readonly (() => string)[] = [
+    () => postText(fresh()),
     // The socket writes each character as one byte, so the text must have a character for each byte of UTF-8.
-    'an event with an id beyond ASCII': () =>
-      Buffer.from(postText(fresh().replace('two-readers', 'zwölf-ßü-✓-two-readers'))).toString('latin1'),
-    'a CloudEvent in binary mode': () => {
-      const { id } = JSON.parse(fresh()) as { id: string };
-      const fields = [
-        'ce-specversion: 1.0',
-        `ce-id: ${id}`,
-        'CE-Source: %2Fa',
-        'ce-type: test.event',
-        'ce-note:\t"a b" ',
-      ];
-      return requestText('POST /events', [...fields, 'Content-Type: text/plain'], 'hello');
-    },
-    'a field that only begins like one of a CloudEvent': () => postText(fresh(), ['ce: 1', 'cement: 2', 'c-e: 3']),
-    'an event in a trace': () => postText(fresh(), ['Traceparent:\t00-a', 'tracestate: a=1', 'TraceState: b=2']),
-    'an event behind a head of 5,000 bytes': () => postText(fresh(), [`X-Long: ${'a'.repeat(5_000)}`]),
-    'an event of 90,000 bytes': () => postText(fresh({ data: 'x'.repeat(90_000) })),
-    'no event': () => postText('{"id":1}'),
-    'no body': () => requestText('POST /events', ['Content-Type: application/json', 'Content-Length: 0']),
-    'no body and no length': () => requestText('POST /events', ['Content-Type: application/json']),
-    'a compressed event': () => postCoded('gzip', gzipSync(fresh())),
-    'half of a compressed event': () => postCoded('gzip', gzipSync(fresh()).subarray(0, 30)),
-    'a body over the limit': () => postText(fresh({ data: 'x'.repeat(100_000) })),
-    'a look-up of nothing': () => requestText('GET /events/nothing'),
-    'a wrong method': () => requestText('GET /events'),
-    'a wrong path with a body': () => requestText('POST /event', [], 'x'.repeat(1_000)),
-    'a query': () => requestText('GET /health/live?a=b'),
-    liveness: () => requestText('GET /health/live'),
-    '100 fields': () =>
-      requestText(
-        'GET /health/live',
-        Array.from({ length: 99 }, (_, at) => `X-${at}: a`),
-      ),
-    '101 fields': () =>
-      requestText(
-        'GET /health/live',
-        Array.from({ length: 100 }, (_, at) => `X-${at}: a`),
-      ),
-  };
+    () => Buffer.from(postText(fresh().replace('two-readers', 'zwölf-ßü-✓-two-readers'))).toString('latin1'),
+    () => requestText('POST /events', [...BINARY, `ce-id: two-readers-${(events += 1)}`], 'hello'),
+    () => postText(fresh(), ['ce: 1', 'cement: 2', 'c-e: 3']),
+    () => postText(fresh(), ['Traceparent:\t00-a', 'tracestate: a=1', 'TraceState: b=2']),
+    () => postText(fresh(), [`X-Long: ${'a'.repeat(5_000)}`]),
+    () => postText(fresh({ data: 'x'.repeat(90_000) })),
+    () => postText(fresh({ data: 'x'.repeat(100_000) })),
+    () => postText('{"id":1}'),
+    () => requestText('POST /events', ['Content-Type: application/json']),
+    () => postCoded(gzipSync(fresh())),
+    () => postCoded(gzipSync(fresh()).subarray(0, 30)),
+    () => requestText('GET /events/nothing'),
+    () => requestText('POST /event', [], 'x'.repeat(1_000)),
+    () => requestText('GET /health/live?a=b'),
+    ...[99, 100].map((count) => () => requestText('GET /health/live', named(count))),
+  ];
   const put = (head: string, body = ''): string => `${head}\r\n\r\n${body}`;
   const post = (line: string, fields: readonly string[], body = fresh()): string =>
     put(
@@ -187,45 +165,36 @@ describe('both readers answer alike', () => {
     () => ' 1\r\na\r\n0\r\n\r\n',
     (body) => `${chunk(body, '\n')}0\n\n`,
   ];
-  const generated: Readonly<Record<string, () => string>> = {
-    ...Object.fromEntries(
-      LINES.map((line) => [`the request line ${JSON.stringify(line).slice(0, 80)}`, () => post(line, [])]),
-    ),
-    ...Object.fromEntries(
-      FIELDS.map((fields) => [
-        `with ${JSON.stringify(fields).slice(0, 80)}`,
-        () => post('POST /events HTTP/1.1', fields),
-      ]),
-    ),
-    ...Object.fromEntries(CHUNKS.map((chunks, at) => [`chunks, ${at}`, () => put(CHUNKED, chunks(fresh()))])),
-  };
-
   /** The cases share these connections until a case closes them. */
   let pair: [RawConnection, RawConnection] | undefined;
-  for (const [name, text] of Object.entries({ ...cases, ...generated })) {
+  for (const [name, texts] of Object.entries({
+    'to events and other requests': EVENTS,
+    'to request lines': LINES.map((line) => () => post(line, [])),
+    'to fields': FIELDS.map((fields) => () => post('POST /events HTTP/1.1', fields)),
+    'to chunks': CHUNKS.map((chunks) => () => put(CHUNKED, chunks(fresh()))),
+  }))
     it(name, async () => {
-      const [direct, node] = (pair ??= [await gateway.socket(producer), await nodeConnection()]);
-      for (const connection of pair) connection.received = '';
-      assert.deepEqual(comparable(await askRaw(direct, text())), comparable(await askRaw(node, text())));
-      // Either both connections serve the next request, or both close.
-      if (repliesIn(node.received)[0]?.headers['connection'] === 'close') {
-        pair = undefined;
-        await Promise.all([direct.untilClosed(), node.untilClosed()]);
-      } else {
-        assert.equal((await askRaw(direct, postText(fresh()))).status, 202);
-        assert.equal((await askRaw(node, postText(fresh()))).status, 202);
+      for (const text of texts) {
+        const [direct, node] = (pair ??= [open(), await nodeConnection()]);
+        for (const connection of pair) connection.received = '';
+        const sent = text();
+        const [one, other] = [await askRaw(direct, sent), await askRaw(node, text())];
+        assert.deepEqual(comparable(one), comparable(other), sent.slice(0, 200));
+        // Either both connections serve the next request, or both close.
+        if (repliesIn(node.received)[0]?.headers['connection'] === 'close') {
+          pair = undefined;
+          await Promise.all([direct.untilClosed(), node.untilClosed()]);
+        } else for (const connection of pair) assert.equal((await askRaw(connection, postText(fresh()))).status, 202);
       }
     });
-  }
 
-  it('without a certificate', async () => {
-    const [direct, node] = [await gateway.socket(), await gateway.socket()];
-    const answers = [
-      await askRaw(direct, postText(fresh())),
-      await askRaw(node, postText(fresh(), ['Content-Encoding: identity'])),
-    ];
-    assert.deepEqual(comparable(answers[0] as WireReply), comparable(answers[1] as WireReply));
-    assert.equal(answers[0]?.headers['connection'], 'close');
+  it('to an event without a certificate', async () => {
+    const bare = (): RawConnection =>
+      new RawConnection(connect({ port, host: '127.0.0.1', ca: pki.authority.certificate }));
+    const one = await askRaw(bare(), postText(fresh()));
+    const other = await askRaw(bare(), postText(fresh(), ['Content-Encoding: identity']));
+    assert.deepEqual([one.status, one.headers['connection']], [401, 'close']);
+    assert.deepEqual(comparable(one), comparable(other));
   });
 });
 
@@ -235,32 +204,26 @@ describe('an X-Request-Id', () => {
     (one) => one !== '\x7f',
   );
 
-  it('is echoed byte for byte on both ways', async () => {
-    for (const connection of [await gateway.socket(producer), await nodeConnection()])
-      for (const id of [...LEGAL, bytes.join('')]) {
-        const line = requestText('GET /nothing', [`X-Request-Id:\t${id} `]);
-        for (const text of [postText(fresh(), [`X-Request-Id: ${id}`]), line]) {
+  it('is echoed byte for byte by both readers, or replaced with a UUID if it is missing, empty or repeated', async () => {
+    for (const connection of [open(), await nodeConnection()]) {
+      for (const id of [...LEGAL, bytes.join('')])
+        for (const text of [
+          postText(fresh(), [`X-Request-Id: ${id}`]),
+          requestText('GET /nothing', [`X-Request-Id:\t${id} `]),
+        ]) {
           connection.received = '';
           assert.equal((await askRaw(connection, text)).headers['x-request-id'], id);
         }
-      }
-  });
-
-  it('that is missing, empty or repeated is replaced with a UUID', async () => {
-    for (const connection of [await gateway.socket(producer), await nodeConnection()])
       for (const fields of [[], ['X-Request-Id:'], ['X-Request-Id: \t'], ['X-Request-Id: a', 'x-request-id: a']]) {
         connection.received = '';
         assert.match((await askRaw(connection, postText(fresh(), fields))).headers['x-request-id'] ?? '', UUID);
       }
+    }
   });
 
   it('is escaped and cut at 256 characters in logs', async () => {
-    const { lines, port } = await gatewayInProcess(pki);
-    const connection = new RawConnection(
-      connect({ port, host: '127.0.0.1', ...tlsOptions(pki.authority.certificate, producer, {}) }),
-    );
-    await askRaw(connection, postText(fresh(), [`X-Request-Id: \xe9\t${'x'.repeat(300)}`]));
-    const line = lines.find(({ msg }) => msg === 'request answered');
+    await askRaw(open(), postText(fresh(), [`X-Request-Id: \xe9\t${'x'.repeat(300)}`]));
+    const line = lines.findLast(({ msg }) => msg === 'request answered');
     assert.equal(line?.['requestId'], `\\xe9\\x09${'x'.repeat(254)}`);
   });
 });
@@ -268,58 +231,41 @@ describe('an X-Request-Id', () => {
 it('Expect: 100-continue gets 100 or the refusal, after the producer check', async () => {
   const body = fresh();
   const expecting = (bytes: number): string => postText('', ['Expect: 100-continue', `Content-Length: ${bytes}`]);
-  const good = await gateway.socket(producer);
+  const good = open();
   assert.equal((await askRaw(good, expecting(body.length))).status, 100);
   assert.equal((await askRaw(good, body)).status, 202);
-  for (const [certificate, bytes, status] of [
-    [undefined, body.length, 401],
-    [producer, 100_001, 413],
-  ] as const)
-    assert.equal((await askRaw(await gateway.socket(certificate), expecting(bytes))).status, status);
+  assert.equal((await askRaw(open(), expecting(100_001))).status, 413);
+  const bare = new RawConnection(connect({ port, host: '127.0.0.1', ca: pki.authority.certificate }));
+  assert.equal((await askRaw(bare, expecting(body.length))).status, 401);
 });
 
 it('a broken body after an Upgrade ends with the client, before the request times out', async () => {
-  const connection = await gateway.socket(producer);
-  const fields = [
-    'Content-Type: application/json',
-    'Transfer-Encoding: chunked',
-    'Connection: Upgrade',
-    'Upgrade: h2c',
-  ];
+  const connection = open();
+  const fields = ['Content-Type: a/b', 'Transfer-Encoding: chunked', 'Connection: Upgrade', 'Upgrade: h2c'];
   connection.socket.end(requestText('POST /events', fields, 'zz\r\n'));
   await connection.untilClosed(8_000);
   assert.doesNotMatch(connection.received, / 202 /);
 });
 
-describe('requests of both kinds on one connection', () => {
-  it('in one write are answered in order', async () => {
-    const connection = await gateway.socket(producer);
-    const texts = [
-      postText(fresh(), ['X-Request-Id: 0']),
-      requestText('GET /health/live', ['X-Request-Id: 1']),
-      postText('no event', ['X-Request-Id: 2']),
-      postText(fresh(), ['X-Request-Id: 3', 'Expect: 100-continue']),
-      requestText('PUT /events', ['X-Request-Id: 4']),
-      postText(fresh(), ['X-Request-Id: 5']),
-      `POST /events HTTP/1.1\r\nHost: g\r\nContent-Type: application/json\r\nX-Request-Id: 6\r\nTransfer-Encoding: chunked\r\n\r\n${chunked(fresh())}`,
-      postText(fresh(), ['X-Request-Id: 7']),
-    ];
-    connection.write(texts.join(''));
-    const all = (await replies(connection, texts.length + 1)).filter(({ status }) => status !== 100);
-    assert.deepEqual(
-      all.map(({ headers }) => headers['x-request-id']),
-      texts.map((_, at) => String(at)),
-    );
-    assert.deepEqual(
-      all.map(({ status }) => status),
-      [202, 200, 400, 202, 405, 202, 202, 202],
-    );
-  });
+it('requests of both kinds in one write are answered in order', async () => {
+  const connection = open();
+  const json = 'Content-Type: application/json';
+  const body = fresh();
+  const chunks = `${body.length.toString(16)}\r\n${body}\r\n0\r\n\r\n`;
+  const texts = [
+    postText(fresh(), ['X-Request-Id: 0']),
+    requestText('GET /health/live', ['X-Request-Id: 1']),
+    postText('no event', ['X-Request-Id: 2']),
+    postText(fresh(), ['X-Request-Id: 3', 'Expect: 100-continue']),
+    requestText('PUT /events', ['X-Request-Id: 4']),
+    postText(fresh(), ['X-Request-Id: 5']),
+    requestText('POST /events', [json, 'X-Request-Id: 6', 'Transfer-Encoding: chunked'], chunks),
+    postText(fresh(), ['X-Request-Id: 7']),
+  ];
+  connection.write(texts.join(''));
+  const all = (await replies(connection, texts.length + 1)).filter(({ status }) => status !== 100);
+  assert.deepEqual(
+    all.map(({ status, headers }) => [status, headers['x-request-id']]),
+    [202, 200, 400, 202, 405, 202, 202, 202].map((status, at) => [status, String(at)]),
+  );
 });
-
-function chunked(body: string): string {
-  const half = Math.floor(body.length / 2);
-  return [body.slice(0, half), body.slice(half), '']
-    .map((part) => `${part.length.toString(16)}\r\n${part}\r\n`)
-    .join('');
-}
