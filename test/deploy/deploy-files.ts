@@ -74,7 +74,10 @@ export function documents(text: string): readonly Readonly<Record<string, unknow
 type Environment = Readonly<Record<string, string>>;
 
 /** The URIs are in secrets. */
-const URIS = { INGEST_QUEUE_URI: 'rediss://queue', INGEST_WAREHOUSE_URI: 'postgres://warehouse/ingest?sslmode=verify-full' };
+const URIS = {
+  INGEST_QUEUE_URI: 'rediss://queue',
+  INGEST_WAREHOUSE_URI: 'postgres://warehouse/ingest?sslmode=verify-full',
+};
 
 /** Returns the configuration of a gateway with these settings, which are all known, right, and fit together. */
 export function gatewayOf(env: Environment) {
