@@ -4,25 +4,14 @@ import { createCipheriv, createHmac } from 'node:crypto';
 import { Duplex } from 'node:stream';
 import { it } from 'node:test';
 import { connect } from 'node:tls';
-import type { RawConnection } from '../support/client.ts';
 import { startServer } from '../support/https-server.ts';
 import { Pki } from '../support/pki.ts';
 import { eventually } from '../support/scope.ts';
+import { VirtualClock } from '../support/virtual-clock.ts';
 import { requestText } from '../support/wire.ts';
 
 const pki = await Pki.create();
 const certificate = await pki.producer('shop');
-
-async function isAnswered(
-  { requests, answer }: Awaited<ReturnType<typeof startServer>>,
-  client: RawConnection,
-  text: string,
-): Promise<void> {
-  client.write(requestText(`GET /${text}`));
-  await eventually('its request is there', () => requests.at(-1)?.head.target === `/${text}`);
-  answer(requests.at(-1), text);
-  await client.until(new RegExp(`${text}$`));
-}
 
 const expand = (secret: Buffer, label: string, length: number): Buffer => {
   const name = `tls13 ${label}`;
@@ -30,16 +19,19 @@ const expand = (secret: Buffer, label: string, length: number): Buffer => {
   return createHmac('sha256', secret).update(info).digest().subarray(0, length);
 };
 
-/** Returns the record of one KeyUpdate (RFC 8446, section 4.6.3), the first with the keys of `secret`. */
-function keyUpdate(secret: Buffer): Buffer {
-  const cipher = createCipheriv('aes-128-gcm', expand(secret, 'key', 16), expand(secret, 'iv', 12));
+/** Returns the record of one KeyUpdate (RFC 8446, section 4.6.3), after `sent` records with the keys of `secret`. */
+function keyUpdate(secret: Buffer, sent: number): Buffer {
+  const nonce = expand(secret, 'iv', 12);
+  nonce.writeUInt8(nonce.readUInt8(11) ^ sent, 11); // RFC 8446, section 5.3.
+  const cipher = createCipheriv('aes-128-gcm', expand(secret, 'key', 16), nonce);
   const header = Buffer.of(23, 3, 3, 0, 22);
   cipher.setAAD(header);
   return Buffer.concat([header, cipher.update(Buffer.of(0x18, 0, 0, 1, 0, 0x16)), cipher.final(), cipher.getAuthTag()]);
 }
 
 it('a client that sends KeyUpdates is closed with the reason limit, and another one is answered', async () => {
-  const server = await startServer(pki, {}, { certificate });
+  const clock = new VirtualClock();
+  const server = await startServer(pki, {}, { certificate, clock });
   const other = await server.open();
   const tcp = server.tcp();
   const write = (bytes: Buffer, _encoding: BufferEncoding, done: () => void): void => void tcp.write(bytes, done);
@@ -55,16 +47,22 @@ it('a client that sends KeyUpdates is closed with the reason limit, and another 
     const [label, , value = ''] = line.toString().trim().split(' ');
     if (label === 'CLIENT_TRAFFIC_SECRET_0') secret = Buffer.from(value, 'hex');
   });
+  const { requests, answer, told } = server;
   await eventually('both are open', () => server.server.connections.length === 2 && secret.length > 0);
-  const closed = new Promise((resolve) => tcp.once('close', resolve));
+  // What a client has sent before excuses nothing later. The first write is one record.
+  client.write(requestText('GET /first', [`X: ${'x'.repeat(10_000)}`]));
+  await eventually('its request is there', () => requests.length === 1);
+  await clock.advance(100);
   const updates: Buffer[] = [];
   for (let at = 0; at < 2_000; at += 1) {
-    updates.push(keyUpdate(secret));
+    updates.push(keyUpdate(secret, at === 0 ? 1 : 0));
     secret = Buffer.from(expand(secret, 'traffic upd', 32));
   }
   tcp.write(Buffer.concat(updates));
-  await closed;
-  await eventually('it is told of', () => server.told.length === 2);
-  assert.deepEqual(server.told, ['limit', 'closed']);
-  await isAnswered(server, other, 'other');
+  await eventually('it is closed', async () => (await clock.advance(100), told.length === 2));
+  assert.deepEqual(told, ['limit', 'closed']);
+  other.write(requestText('GET /other'));
+  await eventually('its request is there', () => requests.length === 2);
+  answer(requests[1], 'other');
+  await other.until(/other$/);
 });

@@ -3,19 +3,14 @@ import { BlockList } from 'node:net';
 import { Duplex } from 'node:stream';
 import { connect } from 'node:tls';
 import { describe, it } from 'node:test';
-import type { Connection, ServerLimits } from '../../lib/http/connection.ts';
+import type { ServerLimits } from '../../lib/http/connection.ts';
 import type { RawConnection } from '../support/client.ts';
-import { last, startServer, type Given, type TestContext } from '../support/https-server.ts';
+import { last, startServer, type Given } from '../support/https-server.ts';
 import { Pki } from '../support/pki.ts';
 import { passedOn, proxyHeader } from '../support/proxied.ts';
 import { atEnd, eventually } from '../support/scope.ts';
 import { VirtualClock } from '../support/virtual-clock.ts';
 import { requestText } from '../support/wire.ts';
-
-function isOf(connection: Connection<TestContext> | undefined, producer: string): void {
-  assert.ok(connection !== undefined);
-  connection.context.producer = producer;
-}
 
 const pki = await Pki.create();
 const certificate = await pki.producer('shop');
@@ -110,18 +105,14 @@ describe('the server', () => {
     it('replaces a connection of the same producer if that holds all known places', async () => {
       const { connections, requests, told, open, answer } = await start({ connectionsMax: 3 });
       const clients: RawConnection[] = [];
-      for (let at = 0; at < 2; at += 1) {
-        clients.push(await open());
-        clients[at]?.write(requestText('GET /'));
+      for (let at = 0; at < 3; at += 1) {
+        const client = await open();
+        clients.push(client);
+        client.write(requestText('GET /'));
         await eventually('its request is there', () => requests.length === at + 1);
-        isOf(connections[at], 'shop');
+        Object.assign(connections[at]?.context ?? {}, { producer: 'shop' });
+        if (at === 1) answer(requests[0]);
       }
-      answer(requests[0]);
-      await clients[0]?.until(/ok$/);
-      clients.push(await open());
-      clients[2]?.write(requestText('GET /'));
-      await eventually('its request is there', () => requests.length === 3);
-      isOf(connections[2], 'shop');
       clients.push(await open());
       await clients[0]?.untilClosed();
       assert.equal(told.includes('limit'), true);
@@ -168,12 +159,13 @@ describe('the server', () => {
       assert.deepEqual(passing.addresses, ['127.0.0.1']);
     });
 
-    it('waits five seconds for the header, and reports nothing if the balancer closes before', async () => {
+    it('waits five seconds for the header, then as long as ever for the handshake, and lets a balancer look', async () => {
       const clock = new VirtualClock();
       await clock.advance(10_000);
       const { told, tcp } = await start(from('127.0.0.1'), { clock });
-      const opened = async () => {
+      const opened = async (bytes?: Buffer) => {
         const socket = tcp();
+        if (bytes !== undefined) socket.write(bytes);
         await new Promise((resolve) => socket.once('connect', resolve));
         await clock.settle();
         return socket;
@@ -182,11 +174,16 @@ describe('the server', () => {
       looking.end();
       await new Promise((resolve) => looking.resume().once('close', resolve));
       const silent = await opened();
+      await opened(proxyHeader('203.0.113.7'));
       await clock.advance(4_999);
       assert.equal(silent.closed, false);
       await clock.advance(251);
       await eventually('it is told of', () => told.length > 0);
+      await clock.advance(10_000);
       assert.deepEqual(told, ['proxy_header']);
+      await clock.advance(10_000);
+      await eventually('it is told of', () => told.length > 1);
+      assert.deepEqual(told, ['proxy_header', 'timeout']);
     });
   });
 });
