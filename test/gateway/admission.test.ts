@@ -50,16 +50,6 @@ describe('admission', () => {
     assert.ok(!admission.growOf('b', 10), 'others need what is free');
   });
 
-  it('admits bytes up to the limit', () => {
-    const admission = new Admission(10, 100);
-    assert.ok(admission.take('a', 60));
-    assert.ok(!admission.take('b', 41));
-    assert.ok(admission.take('b', 40));
-    assert.ok(admission.take('c', 0));
-    assert.ok(!admission.growOf('c', 1));
-    assert.equal(admission.bytes, 100);
-  });
-
   it('admits three quarters of the events from one producer, and leaves the rest to others', () => {
     const admission = new Admission(1_000, 1_000_000);
     assert.equal(fill(admission, 'greedy', 1), 750);
@@ -68,19 +58,15 @@ describe('admission', () => {
     assert.ok(admission.take('late', 1));
   });
 
-  it('gives busy producers equal parts after the events before have ended', () => {
-    const admission = new Admission(1_000, 1_000_000);
-    const producers = ['a', 'b', 'c'];
-    const held = new Map(producers.map((producer) => [producer, 0]));
-    held.set('a', fill(admission, 'a', 1));
-    for (let turn = 0; turn < 5_000; turn += 1) {
-      for (const producer of producers) {
-        if ((held.get(producer) ?? 0) > 0) admission.end(producer);
-        const added = fill(admission, producer, 1);
-        held.set(producer, Math.max((held.get(producer) ?? 0) - 1, 0) + added);
-      }
+  it('counts the events of a busy producer beside a thousand idle ones', () => {
+    const admission = new Admission(4_000, 1_000_000);
+    for (let at = 0; at <= 1_000; at += 1) {
+      assert.ok(admission.take(`idle ${at}`, 1));
+      admission.end(`idle ${at}`);
     }
-    for (const count of held.values()) assert.ok(count >= 290 && count <= 310, JSON.stringify([...held]));
+    assert.equal(fill(admission, 'busy', 1), 3_000);
+    for (let at = 0; at < 1_000; at += 1) admission.end('busy');
+    assert.equal(fill(admission, 'busy', 1), 1_000);
   });
 
   it('stays within its limits and releases everything, in any order', () => {
@@ -94,7 +80,7 @@ describe('admission', () => {
         const admission = new Admission(10, 100);
         const open: { producer: string; bytes: number }[] = [];
         for (const { producer, bytes, act } of steps) {
-          const alone = open.length;
+          const before = open.length;
           const one = open.find((candidate) => candidate.producer === producer);
           if (act === 'admit') {
             if (admission.take(producer, bytes)) open.push({ producer, bytes });
@@ -107,7 +93,7 @@ describe('admission', () => {
           const bytesOpen = open.reduce((sum, each) => sum + each.bytes, 0);
           assert.deepEqual([admission.events, admission.bytes], [open.length, bytesOpen]);
           assert.ok(open.length <= 10);
-          if (act === 'admit' && open.length > alone && open.length > 1) assert.ok(bytesOpen <= 100 || bytes === 0);
+          if (open.length > before && before > 0) assert.ok(bytesOpen <= 100 || bytes === 0);
         }
         for (const { producer } of open) admission.end(producer);
         assert.deepEqual([admission.events, admission.bytes], [0, 0]);

@@ -65,8 +65,7 @@ describe("a gateway's answers", () => {
       const text = ' {"id":"a", "type":"t", "n":1.0}';
       inWarehouse = { kind: 'landed', text, type: 't', ...TIMES, landedAtMs: 2_000 };
       const { status, headers, body } = await client.find('a');
-      assert.equal(status, 200);
-      assert.equal(headers['content-type'], 'application/json');
+      assert.deepEqual([status, headers['content-type']], [200, 'application/json']);
       const about = { id: 'a', type: 't', status: 'landed', acceptedAt: ACCEPTED_AT, landedAt: ENDED_AT };
       assert.equal(body, `${JSON.stringify(about).slice(0, -1)},"event":${text}}`);
       inWarehouse = { ...inWarehouse, traceparent: SAMPLED };
@@ -129,6 +128,18 @@ describe("a gateway's answers", () => {
       assert.equal(await status('{"n":1}', incomplete), 400);
     });
 
+    it('are 202 with the id as JSON, whatever characters it has', async () => {
+      for (const id of ['a\\b', 'a"b', 'ä/\u2028'])
+        assert.deepEqual((await client.post(event(id))).json, { id, status: 'accepted' });
+    });
+
+    it('are 413 if the queue cannot take a body of this length, which a retry does not change', async () => {
+      queue.submit = (submission) => queueMicrotask(() => submission.settle('too large'));
+      const { status, json } = await client.post(event('long'));
+      Reflect.deleteProperty(queue, 'submit');
+      assert.deepEqual([status, json?.['code'], json?.['retryable']], [413, 'INVALID_EVENT', false]);
+    });
+
     it('are 400 if source and id together do not form an id', async () => {
       const cloudEvent = { specversion: '1.0', source: `/${'s'.repeat(200)}`, id: 'i'.repeat(200), type: 't' };
       const { json } = await bySource.post(JSON.stringify(cloudEvent), {
@@ -137,37 +148,20 @@ describe("a gateway's answers", () => {
       assert.equal(json?.['detail'], 'source and id do not form a valid id');
     });
 
-    it('are 400 for a CloudEvent in structured mode with data in both forms', async () => {
-      const cloudEvent = { specversion: '1.0', source: '/s', id: 'both', type: 't', data: 1, data_base64: 'AA==' };
-      const { json } = await client.post(JSON.stringify(cloudEvent), {
-        'content-type': 'application/cloudevents+json',
-      });
-      assert.match(String(json?.['detail']), /^data_base64 /);
-    });
-
     it('are 413 for a CloudEvent in binary mode whose base64 data is over the limit', async () => {
       const fields = { 'ce-specversion': '1.0', 'ce-source': '/s', 'ce-type': 't', 'content-type': 'text/plain' };
       const before = store.entries.length;
       const answer = await client.post('x'.repeat(800), { ...fields, 'ce-id': 'grown' });
-      assert.deepEqual(refusal(answer), [
-        413,
-        'INVALID_EVENT',
-        `the body is over the limit of ${BODY_BYTES_MAX} bytes`,
-      ]);
+      assert.deepEqual(refusal(answer).slice(0, 2), [413, 'INVALID_EVENT']);
       assert.equal(store.entries.length, before);
       assert.equal(await status('x'.repeat(500), { ...fields, 'ce-id': 'grown' }), 202);
     });
 
     it('are 400 for the exact form of an erased event, and 202 for any other with that member', async () => {
-      const answer = await client.post('{"id":"erased","type":"t","erased":true}');
-      assert.deepEqual(
-        [answer.status, answer.json?.['code'], answer.json?.['retryable']],
-        [400, 'INVALID_EVENT', false],
-      );
-      const coded = await client.post(gzipSync('{"id":"erased","type":"t","erased":true}'), {
-        'content-encoding': 'gzip',
-      });
-      assert.equal(coded.status, 400);
+      const erased = '{"id":"erased","type":"t","erased":true}';
+      const { status: refused, json } = await client.post(erased);
+      assert.deepEqual([refused, json?.['code'], json?.['retryable']], [400, 'INVALID_EVENT', false]);
+      assert.equal(await status(gzipSync(erased), { 'content-encoding': 'gzip' }), 400);
       for (const body of [
         '{"id":"erased-1","type":"t","erased":true }',
         '{"id":"erased-2","type":"t","n":1,"erased":true}',
@@ -227,13 +221,11 @@ describe("a gateway's answers", () => {
       const shown = await samples();
       assert.equal(shown['ingest_events_in_flight'], '0');
       assert.equal(shown['ingest_queue_available'], '1');
+      assert.equal(shown['ingest_tls_handshake_failures_total{reason="certificate"}'], '0', 'before the first one');
       assert.equal(shown['ingest_queue_up{partition="0"}'], '1');
       assert.ok(Number(shown['ingest_connections']) >= 1);
-      const expiry = Object.entries(shown).filter(([name]) =>
-        name.startsWith('ingest_tls_certificate_expiry_seconds{'),
-      );
-      assert.ok(expiry.length > 0);
-      for (const [name, seconds] of expiry) assert.ok(Number(seconds) > 60 && Number(seconds) < 1e10, name);
+      const expiry = Number(shown['ingest_tls_certificate_expiry_seconds{file="cert"}']);
+      assert.ok(expiry > 60 && expiry < 1e10, `${expiry}`);
     });
   });
 
@@ -292,12 +284,10 @@ describe("a gateway's answers", () => {
       queue.submit = (submission) => queueMicrotask(() => submission.settle('unavailable'));
       await client.post(event('failed'), { traceparent: SAMPLED });
       Reflect.deleteProperty(queue, 'submit');
+      const errors = spans.flatMap(({ error, attributes }) => [error, attributes['error.type']]);
       assert.deepEqual(
-        spans.map(({ error, attributes }) => [error, attributes['error.type']]),
-        [
-          ['QUEUE_UNAVAILABLE', 'QUEUE_UNAVAILABLE'],
-          ['QUEUE_UNAVAILABLE', 'QUEUE_UNAVAILABLE'],
-        ],
+        errors,
+        Array.from({ length: 4 }, () => 'QUEUE_UNAVAILABLE'),
       );
     });
   });

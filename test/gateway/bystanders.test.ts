@@ -5,6 +5,7 @@ import { it } from 'node:test';
 import { connect } from 'node:tls';
 import { gzipSync } from 'node:zlib';
 import type { Submission } from '../../lib/ingest/queue.ts';
+import type { WarehouseLookup } from '../../lib/ingest/warehouse.ts';
 import { event, RawConnection, TestClient, tlsOptions } from '../support/client.ts';
 import { gatewayInProcess } from '../support/gateway-in-process.ts';
 import { MemoryQueue, MemoryQueueStore } from '../support/memory-queue.ts';
@@ -24,6 +25,20 @@ it('expansion is charged for the bytes that decoding adds, not for those that we
   assert.ok(body.length > 16_384 && body.length - coded.length < 16_384, `${body.length} ${coded.length}`);
   const { status, headers } = await client.post(coded, { 'content-encoding': 'gzip' });
   assert.deepEqual([status, headers['ratelimit']], [202, '"producer";r=9;t=1']);
+});
+
+it('a compressed body counts as long as it may become, beside other events', async () => {
+  const queue = new HoldingQueue(new MemoryQueueStore());
+  const { gateway, port } = await gatewayInProcess(pki, { INGEST_IN_FLIGHT_BYTES_MAX: '60000' }, { queue });
+  const [busy, client] = [new TestClient(port, authority, other), new TestClient(port, authority, shop)];
+  const post = (id: string) => client.post(gzipSync(event(id)), { 'content-encoding': 'gzip' });
+  assert.equal((await post('alone')).status, 202);
+  const held = busy.post(event('held'));
+  await eventually('it is in flight', () => gateway.openRequests === 1);
+  assert.equal((await post('beside')).json?.['code'], 'QUEUE_OVERLOADED');
+  assert.equal((await client.post(event('plain'))).status, 202);
+  busy.close();
+  await Promise.allSettled([held]);
 });
 
 /** Settles no event of the producer `other` and no first one, which stay in flight with the requests behind them. */
@@ -47,32 +62,57 @@ const OVER: readonly (readonly [
 for (const [limit, setting, large, refusal] of OVER)
   it(`a producer above ${limit} is refused, and another one is not`, async () => {
     const queue = new HoldingQueue(new MemoryQueueStore());
-    const { port } = await gatewayInProcess(pki, Object.fromEntries([setting]), { queue });
+    const { port, metrics } = await gatewayInProcess(pki, Object.fromEntries([setting]), { queue });
     const [busy, bystander] = [new TestClient(port, authority, other), new TestClient(port, authority, shop)];
     const held = Array.from({ length: 12 }, (_, at) => busy.post(event(`held-${at}`, { pad: 'x'.repeat(large) })));
-    const { status, json } = await Promise.race(held);
-    assert.deepEqual([status, json?.['code']], refusal);
+    const { status, json, headers } = await Promise.race(held);
+    assert.deepEqual([status, json?.['code'], headers['retry-after']], [...refusal, '1']);
     const body = event('bystander', { pad: 'x'.repeat(large) });
     assert.equal((await bystander.post(body)).status, 202);
     assert.equal((await bystander.ask({ path: '/events/bystander' })).status, 200);
+    const overloads = /^ingest_refused_overload_total (\d+)$/m.exec(await metrics.registry.metrics())?.[1];
+    assert.equal(Number(overloads) > 0, refusal[0] === 503);
     busy.close();
     await Promise.allSettled(held);
   });
 
-it('bytes in flight leave less to what connections hold, and the one that holds the most is closed', async () => {
-  const queue = new HoldingQueue(new MemoryQueueStore());
-  const { gateway, port } = await gatewayInProcess(pki, { INGEST_IN_FLIGHT_BYTES_MAX: '200000' }, { queue });
-  const open = (certificate: typeof shop): RawConnection =>
-    new RawConnection(connect({ port, host: '127.0.0.1', ...tlsOptions(authority, certificate, {}) }));
-  const [large, small, busy] = [open(shop), open(shop), open(other)];
-  assert.equal((await askRaw(busy, requestText('GET /health/live'))).status, 200);
-  busy.write(postText(event('in-flight', { pad: 'x'.repeat(170_000) })));
-  await eventually('it is in flight', () => gateway.openRequests === 1);
-  for (const [client, requests] of [
-    [large, 450],
-    [small, 250],
-  ] as const)
-    client.write(postText(event(`first-${requests}`)) + requestText('GET /health/live', ['X: y']).repeat(requests));
-  await large.untilClosed();
-  assert.deepEqual([small.closed, busy.closed], [false, false]);
+it('look-ups of one producer leave another one its turn', async () => {
+  const calls: { readonly producer: string; readonly end: () => void }[] = [];
+  const find = (_id: string, producer: string): Promise<WarehouseLookup> =>
+    new Promise((resolve) => calls.push({ producer, end: () => resolve({ kind: 'unavailable' }) }));
+  const { gateway, port } = await gatewayInProcess(pki, {}, { warehouse: { find } });
+  const [busy, bystander] = [new TestClient(port, authority, other), new TestClient(port, authority, shop)];
+  const asked = Array.from({ length: 8 }, (_, at) => busy.find(`${at}`));
+  await eventually('they wait', () => gateway.openRequests === 8);
+  asked.push(bystander.find('one'));
+  await eventually('it waits', () => gateway.openRequests === 9);
+  for (let ended = 0; ended < 9; ended += 1) {
+    const { producer, end } = await eventually('the next one has its turn', () => calls[ended]);
+    assert.equal(producer.endsWith('shop'), ended === 3, `${ended}: ${producer}`);
+    end();
+  }
+  assert.deepEqual(new Set((await Promise.all(asked)).map(({ status }) => status)), new Set([503]));
 });
+
+const HELD = [
+  ['all producers may hold what events in flight leave', 200_000, 170_000, 450, 250],
+  ['one producer may hold a quarter', 400_000, 0, 4_000, 2_000],
+] as const;
+for (const [title, bytesMax, inFlight, most, fewer] of HELD)
+  it(`of the bytes of connections, ${title}: the one that holds the most is closed`, async () => {
+    const queue = new HoldingQueue(new MemoryQueueStore());
+    const { gateway, port } = await gatewayInProcess(pki, { INGEST_IN_FLIGHT_BYTES_MAX: `${bytesMax}` }, { queue });
+    const open = (certificate: typeof shop): RawConnection =>
+      new RawConnection(connect({ port, host: '127.0.0.1', ...tlsOptions(authority, certificate, {}) }));
+    const [large, small, busy] = [open(shop), open(shop), open(other)];
+    assert.equal((await askRaw(busy, requestText('GET /health/live'))).status, 200);
+    busy.write(postText(event('in-flight', { pad: 'x'.repeat(inFlight) })));
+    await eventually('it is in flight', () => gateway.openRequests === 1);
+    for (const [client, requests] of [
+      [large, most],
+      [small, fewer],
+    ] as const)
+      client.write(postText(event(`first-${requests}`)) + requestText('GET /health/live', ['X: y']).repeat(requests));
+    await large.untilClosed();
+    assert.deepEqual([small.closed, busy.closed], [false, false]);
+  });

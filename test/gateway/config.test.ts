@@ -63,19 +63,7 @@ describe("the gateway's configuration", () => {
 
   it('has a member for every key', () => {
     const base = { ...TLS, INGEST_ADMIN_ADDR: '127.0.0.1:1', INGEST_TOKEN_JWKS: '/keys' };
-    const texts = [
-      '/x',
-      '7',
-      '9000',
-      '1',
-      '0.0.0.0:7',
-      '10.0.0.1',
-      'https://x',
-      'require',
-      'debug',
-      'source+id',
-      'node',
-    ];
+    const texts = '/x 7 9000 1 0.0.0.0:7 10.0.0.1 https://x require debug source+id node'.split(' ');
     for (const [key, setting] of settingsOf('gateway')) {
       const queue = key === 'INGEST_SHED_MS' ? 'dispatcher://a,b' : 'redis+cluster://h';
       const environment = { ...base, INGEST_QUEUE_URI: queue };
@@ -106,9 +94,8 @@ describe("the gateway's configuration", () => {
   });
 
   it('expects the deadlines in order: queue before request, queue before the drain', () => {
-    assert.deepEqual(problemKeys({ ...QUEUE, INGEST_ENQUEUE_TIMEOUT_MS: '10000', INGEST_DRAIN_TIMEOUT_MS: '10001' }), [
-      'INGEST_ENQUEUE_TIMEOUT_MS',
-    ]);
+    const late = { INGEST_ENQUEUE_TIMEOUT_MS: '10000', INGEST_DRAIN_TIMEOUT_MS: '10001' };
+    assert.deepEqual(problemKeys({ ...QUEUE, ...late }), ['INGEST_ENQUEUE_TIMEOUT_MS']);
     assert.deepEqual(problemKeys({ ...QUEUE, INGEST_DRAIN_TIMEOUT_MS: '150' }), ['INGEST_DRAIN_TIMEOUT_MS']);
     assert.equal(config({ INGEST_ENQUEUE_TIMEOUT_MS: '9999' }).enqueueTimeoutMs, 9_999);
     assert.equal(config({ INGEST_REQUEST_TIMEOUT_MS: '5000' }).headersTimeoutMs, 2_500);
@@ -119,9 +106,8 @@ describe("the gateway's configuration", () => {
     assert.equal(config({ INGEST_DRAIN_TIMEOUT_MS: '400' }).drainDelayMs, 100);
     assert.equal(config({ INGEST_DRAIN_DELAY_MS: '249', INGEST_DRAIN_TIMEOUT_MS: '400' }).drainDelayMs, 249);
     assert.equal(config({ INGEST_DRAIN_DELAY_MS: '0' }).drainDelayMs, 0);
-    assert.deepEqual(problemKeys({ ...QUEUE, INGEST_DRAIN_DELAY_MS: '250', INGEST_DRAIN_TIMEOUT_MS: '400' }), [
-      'INGEST_DRAIN_DELAY_MS',
-    ]);
+    const long = { INGEST_DRAIN_DELAY_MS: '250', INGEST_DRAIN_TIMEOUT_MS: '400' };
+    assert.deepEqual(problemKeys({ ...QUEUE, ...long }), ['INGEST_DRAIN_DELAY_MS']);
   });
 
   it('reads the balancers of the PROXY protocol as addresses and networks', () => {

@@ -1,7 +1,10 @@
 import assert from 'node:assert/strict';
 import { setImmediate as turnEnd } from 'node:timers/promises';
 import { describe, it } from 'node:test';
+import { findEvent } from '../../lib/gateway/find-event.ts';
 import { ProducerTurns } from '../../lib/gateway/producer-slots.ts';
+import { Producers } from '../../lib/gateway/producers-file.ts';
+import { Quotas } from '../../lib/gateway/quotas.ts';
 import { VirtualClock } from '../support/virtual-clock.ts';
 
 /** Turns, the log of the tasks that began or were refused, and the functions that end the running tasks. */
@@ -69,4 +72,17 @@ describe('turns', () => {
     await assert.rejects(failed, { message: 'broken' });
     assert.equal(await next, 'went');
   });
+});
+
+it('a look-up whose turn comes too late is 503, because its event may exist', async () => {
+  const quotas = new Quotas(Producers.UNRESTRICTED, undefined, new VirtualClock());
+  const authority = { judge: () => ({ kind: 'producer', producer: 'shop', untilMs: Infinity }) };
+  const turns = new ProducerTurns({ atATime: 0, waitMs: 1, waitingMax: 0 }, new VirtualClock());
+  const exchange = { request: { head: {} }, connection: {} };
+  const { status, refusal } = await findEvent(
+    { checks: { authority, quotas }, turns } as never,
+    exchange as never,
+    'a',
+  );
+  assert.deepEqual([status, refusal], [503, 'lookUpUnavailable']);
 });

@@ -59,6 +59,7 @@ describe('the producers file', () => {
       assert.equal(producers.rulesFor(name).audience, undefined);
     }
     assert.equal(producers.rulesFor('spiffe://prod/eu/web').disabled, 'moved');
+    for (let at = 0; at <= 10_000; at += 1) assert.equal(producers.rulesFor(`${at}.prod`).rate, 6);
     assert.throws(() => file({ p: { audience: 'here' } }), /audience/);
     assert.throws(() => file({ p: { audience: ['not one'] } }), /audience/);
   });

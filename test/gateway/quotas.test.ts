@@ -71,18 +71,24 @@ describe('a quota', () => {
   });
 
   it('counts one event for each 16 KiB of a body’s expansion, and refuses later requests', () => {
-    const quotas = new Quotas(rows({ shop: { rate: 10 } }), undefined, new VirtualClock());
-    const remaining = (bytes: number): unknown => {
-      const exchange: { fields: readonly string[] | undefined } = { fields: undefined };
-      quotas.refusal('shop', exchange);
-      quotas.chargeExpansion('shop', bytes, exchange);
-      return exchange.fields?.[3]?.replace(/;t=.*/, '');
-    };
-    assert.equal(remaining(16_383), '"producer";r=9');
-    assert.equal(remaining(2 * 16_384), '"producer";r=6');
-    assert.equal(remaining(-5), '"producer";r=5');
-    assert.equal(remaining(20 * 16_384), '"producer";r=0');
-    assert.equal(quotas.refusal('shop', answered)?.refusal, 'producerRateLimited');
+    for (const [file, common] of [
+      [{ shop: { rate: 10 } }, undefined],
+      [{}, 10],
+    ] as const) {
+      const quotas = new Quotas(rows(file), common, new VirtualClock());
+      const remaining = (bytes: number): unknown => {
+        const exchange: { fields: readonly string[] | undefined } = { fields: undefined };
+        quotas.refusal('shop', exchange);
+        quotas.chargeExpansion('shop', bytes, exchange);
+        return exchange.fields?.[3]?.replace(/;t=.*/, '');
+      };
+      const all = [16_383, 2 * 16_384, -5, 20 * 16_384].map(remaining);
+      assert.deepEqual(
+        all,
+        [9, 6, 5, 0].map((rest) => `"producer";r=${rest}`),
+      );
+      assert.equal(quotas.refusal('shop', answered)?.refusal, 'producerRateLimited');
+    }
   });
 });
 

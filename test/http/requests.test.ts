@@ -114,13 +114,14 @@ describe('requests on one connection', () => {
     }
   });
 
-  it('are dropped after an answer that closes, as one does to a client that was not told to continue', async () => {
+  it('are dropped after an answer that closes, and one to a body that is long or was not asked for closes', async () => {
     const answer = { status: 200, contentType: 'text/plain', body: 'ok' };
     const { open, requests, told } = await start({
       onRequest: (request) => request.respond('id', answer, request.head.method !== 'PUT'),
     });
     const expecting = requestText('PUT /c', ['Expect: 100-continue', 'Content-Length: 3']);
-    for (const text of [plain('a'), requestText('GET /c'), expecting]) {
+    const long = requestText('PUT /c', ['Content-Length: 65537']);
+    for (const text of [plain('a'), requestText('GET /c'), expecting, long]) {
       const before = requests.length;
       const connection = await open();
       connection.write(text.repeat(5));
@@ -279,7 +280,7 @@ describe('a fault', () => {
     await connection.untilClosed();
     assert.equal(connection.received, last('malformed'));
     await clock.advance(900);
-    assert.deepEqual(told, []);
+    assert.equal(told.length, 0);
     await clock.advance(200);
     await eventually('it is closed', () => told.includes('closed'));
     clearInterval(sending);

@@ -131,11 +131,11 @@ describe('the server', () => {
     };
 
     it("has the client's address from a header in any pieces, or the balancer's if the header has none", async () => {
-      const { port, connections, requests } = await start(from('127.0.0.1'));
+      const { port, connections, requests } = await start(from('127.0.0.1'), { host: '::' });
       const header = proxyHeader('203.0.113.7');
       const cases = [0, 1, 15, header.length - 1, header.length].map((cut) => [header, '203.0.113.7', cut] as const);
       const local = proxyHeader(Buffer.alloc(0), { command: 0x20, family: 0 });
-      for (const [bytes, address, cut] of [...cases, [local, '127.0.0.1', 0] as const]) {
+      for (const [bytes, address, cut] of [...cases, [local, '::ffff:127.0.0.1', 0] as const]) {
         const before = requests.length;
         const client = await passedOn({ port, pki }, bytes, undefined, cut);
         client.write(requestText('GET /'));
@@ -183,7 +183,11 @@ describe('the server', () => {
       assert.deepEqual(told, ['proxy_header']);
       await clock.advance(10_000);
       await eventually('it is told of', () => told.length > 1);
-      assert.deepEqual(told, ['proxy_header', 'timeout']);
+      await clock.advance(200);
+      await opened();
+      await clock.advance(5_300);
+      await eventually('it is told of', () => told.length > 2);
+      assert.deepEqual(told, ['proxy_header', 'timeout', 'proxy_header'], 'also after a time without connections');
     });
   });
 });

@@ -90,7 +90,7 @@ describe('a connected client is accepted exactly if a new handshake would be', (
         ['root', 'department', 'department-again'],
         ['department-again', 'department', 'root'],
       ])
-        for (const sent of [[], ['department'], ['department-again']]) {
+        for (const sent of [[], [revoked]]) {
           const lists = [made.list('root', 'authorityKeyIdentifier=keyid', [revoked]), ofDepartment];
           await assertAgreed({ authorities: files(...names), lists }, 'clerk', ...sent);
         }

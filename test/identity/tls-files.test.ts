@@ -1,10 +1,8 @@
 // Real files of openssl: each set is refused at load, or its producers are accepted.
 import assert from 'node:assert/strict';
-import { spawnSync } from 'node:child_process';
 import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { describe, it } from 'node:test';
 import { loadTlsMaterial, type TlsFiles } from '../../lib/identity/tls-material.ts';
-import { environment, GATEWAY } from '../support/gateway.ts';
 import { handshake } from '../support/handshake.ts';
 import { OpenSsl } from '../support/openssl.ts';
 
@@ -276,18 +274,4 @@ describe('authorities', () => {
       /CN=bad.*CERT_REVOKED/,
     );
   });
-});
-
-it('ingest-gateway --check exits with 2 if all authorities have expired, and with a warning if one has', () => {
-  const check = (given: TlsFiles) => {
-    const env = { INGEST_QUEUE_URI: 'redis://localhost', INGEST_TLS_CERT: given.cert, INGEST_TLS_KEY: given.key };
-    const { status, stderr } = spawnSync(GATEWAY, ['--check'], {
-      env: environment({ ...env, INGEST_TLS_CLIENT_CA: given.clientCa }),
-      encoding: 'utf8',
-    });
-    return { status, stderr };
-  };
-  const [one, two] = [check(files(made.text('past.pem') + root)), check(files(made.text('past.pem')))];
-  assert.deepEqual([one.status, two.status], [0, 2]);
-  assert.match(one.stderr, /warning: INGEST_TLS_CLIENT_CA=.*CN=past/);
 });

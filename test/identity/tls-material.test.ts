@@ -189,19 +189,18 @@ describe('revocation lists', () => {
     assert.match(await refusal(files), /^INGEST_TLS_CLIENT_CRL=.*CN=root.*CRL_NOT_YET_VALID/);
   });
 
-  it('revoke the certificates that each names, and expire with the earliest next update', async () => {
-    const due = soon(2);
+  it('revoke what each names, and expire with the first authority whose latest list expires', async () => {
+    const ended = new CertificateAuthority('ended', -1);
     const lists = await Promise.all([
+      root.revocationList([revoked.serial], { nextUpdate: soon(1) }),
       root.revocationList([revoked.serial], { nextUpdate: soon(3) }),
-      second.revocationList([good.serial], { nextUpdate: due }),
+      second.revocationList([good.serial], { nextUpdate: soon(2) }),
+      ended.revocationList([], { nextUpdate: new Date(Date.now() - HOUR_MS) }),
     ]);
-    const files = await withList(lists.join('\n'));
-    const material = await load({
-      ...files,
-      clientCa: write('two.pem', root.certificate + second.certificate),
-    });
-    assert.equal((material.context.crl as string[]).length, 2, 'node reads one list of a string');
+    const clientCa = write('three.pem', root.certificate + second.certificate + ended.certificate);
+    const material = await load({ ...(await withList(lists.join('\n'))), clientCa });
+    assert.equal((material.context.crl as string[]).length, 4, 'node reads one list of a string');
     assert.deepEqual([await judged(material, good), await judged(material, revoked)], ['trusted', 'refused']);
-    assert.deepEqual(material.expiry[2], { file: 'crl', atMs: due.getTime() });
+    assert.deepEqual(material.expiry[2], { file: 'crl', atMs: soon(2).getTime() });
   });
 });

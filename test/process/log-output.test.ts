@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { closeSync, constants, createReadStream, openSync } from 'node:fs';
+import { join } from 'node:path';
 import type { Readable, Writable } from 'node:stream';
 import { describe, it } from 'node:test';
-import { atEnd, eventually } from '../support/scope.ts';
+import { atEnd, eventually, temporaryFolder } from '../support/scope.ts';
 
 const PROGRAM = new URL('noisy-program.ts', import.meta.url).pathname;
 
@@ -46,9 +48,9 @@ async function linesOf(output: Readable, isLast: (line: Line) => boolean): Promi
   return lines;
 }
 
-for (const kind of ['pipe', 'socket'] as const)
-  describe(`a log to a ${kind} that nobody reads`, () => {
-    it('never waits, and reports how many of its oldest lines are lost', async () => {
+describe('a log to a reader that does not read', () => {
+  for (const kind of ['pipe', 'socket'] as const)
+    it(`through a ${kind} never waits, and reports how many of its oldest lines are lost`, async () => {
       const count = 20_000;
       const { longestMs, read } = noisy(kind, count, 'run');
       assert.ok((await longestMs()) < 1_000);
@@ -60,18 +62,38 @@ for (const kind of ['pipe', 'socket'] as const)
       assert.deepEqual(numbers.slice(-3), [count - 3, count - 2, count - 1]);
     });
 
-    it('is written completely at an exit if it is read soon, and does not delay the exit for long otherwise', async () => {
-      const count = 2_000;
-      for (const end of ['exit', 'throw'] as const) {
-        const { longestMs, read, exited } = noisy(kind, count, end);
-        await longestMs();
-        const lines = await read(({ at, level }) => (end === 'exit' ? at === count - 1 : level === 'fatal'));
-        assert.equal(lines.filter(({ at }) => at !== undefined).length, count);
-        assert.equal((await exited)[0], end === 'exit' ? 0 : 1);
-      }
-      const unread = noisy('socket', count, 'throw');
-      const sinceMs = performance.now();
-      assert.equal((await unread.exited)[0], 1);
-      assert.ok(performance.now() - sinceMs < 10_000);
-    });
+  it('is written completely at an exit if it is read soon, and does not delay the exit for long otherwise', async () => {
+    const count = 2_000;
+    for (const [kind, end] of [
+      ['pipe', 'throw'],
+      ['socket', 'exit'],
+    ] as const) {
+      const { longestMs, read, exited } = noisy(kind, count, end);
+      await longestMs();
+      const lines = await read(({ at, level }) => (end === 'exit' ? at === count - 1 : level === 'fatal'));
+      assert.equal(lines.filter(({ at }) => at !== undefined).length, count);
+      assert.equal((await exited)[0], end === 'exit' ? 0 : 1);
+    }
+    const unread = noisy('socket', count, 'throw');
+    const sinceMs = performance.now();
+    assert.equal((await unread.exited)[0], 1);
+    assert.ok(performance.now() - sinceMs < 10_000);
   });
+
+  it('goes on with a reader that comes after another one left, and counts the lines in between', async () => {
+    const path = join(temporaryFolder(), 'log');
+    execFileSync('mkfifo', [path]);
+    const first = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
+    const writable = openSync(path, constants.O_WRONLY);
+    const env = { ...process.env, LINES: '1', END: 'run' };
+    const child = spawn(process.execPath, [PROGRAM], { env, stdio: ['ignore', writable, 'pipe'] });
+    assert.ok(child.stderr);
+    atEnd(() => void child.kill('SIGKILL'));
+    await once(child.stderr, 'data');
+    for (const end of [first, writable]) closeSync(end);
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    const lines = await linesOf(createReadStream(path), ({ lost }) => lost !== undefined);
+    const lost = lines.at(-1)?.lost ?? 0;
+    assert.ok(lines.length > 1 && lost > 1 && lost < 100, JSON.stringify(lines));
+  });
+});

@@ -36,6 +36,8 @@ export interface Given {
   readonly clock?: VirtualClock;
   readonly onRequest?: (request: HttpRequest, connection: Connection<TestContext>) => void;
   readonly draining?: () => boolean;
+  /** The address of the server: `::` makes its clients come from IPv6 addresses. */
+  readonly host?: string;
   /** The certificate of `open`'s clients. */
   readonly certificate?: ClientCertificate;
 }
@@ -75,7 +77,7 @@ export async function startServer(pki: Pki, more: Partial<ServerLimits> = {}, gi
     },
     given.clock ?? SYSTEM.clock,
   );
-  const { port } = await server.listen('127.0.0.1', 0);
+  const { port } = await server.listen(given.host ?? '127.0.0.1', 0);
   atEnd(async () => {
     server.destroy();
     await server.drain();
