@@ -64,7 +64,7 @@ export const SYSTEM: ClockAndRandom = {
       const limitedMs = Math.min(Math.max(0, ms), TIMER_MS_MAX);
       return delay(limitedMs, undefined, signal && { signal }).catch(() => undefined);
     },
-    turnEnd: (run) => void setImmediate(run),
+    turnEnd: setImmediate,
     nextTurnEnd: (run) => void setImmediate(run).unref(),
   },
   random: { fraction: Math.random, uuid: randomUUID, bytes: randomBytes },

@@ -27,7 +27,7 @@ import type { IdIndex } from '../stream/id-index.ts';
 import { KnownIdentity } from '../stream/queue-metadata.ts';
 import { GROUP, keyOf } from '../stream/layout.ts';
 import { type PartitionsOptions, type QueuePartition, queuePartitions } from '../stream/queue-partitions.ts';
-import { withRights } from '../stream/rights.ts';
+import { explained } from '../stream/rights.ts';
 import { withTimeout } from '../wire/deadline.ts';
 import { isExhausted, queueIsAway, QueueRefusal } from '../wire/errors.ts';
 import type { Client } from '../wire/redis-client.ts';
@@ -114,7 +114,7 @@ export class StreamAdmin implements QueuedStream {
       if (makes) await ensureGroup(server, stream);
       await this.#histories.meet(server, this);
     };
-    this.#connection.tell({ inspect: (server) => withRights(server, stream, () => inspect(server)) });
+    this.#connection.tell({ inspect: (server) => inspect(server).catch((cause) => explained(server, stream, cause)) });
   }
 
   status(): Promise<StreamStatus> {
@@ -246,7 +246,7 @@ export class StreamAdmin implements QueuedStream {
   async #telling<T>(work: () => Promise<T>): Promise<T> {
     try {
       await (this.#opening ??= this.#open());
-      return await withRights(this.#values, this.name, work);
+      return await work().catch((cause: unknown) => explained(this.#values, this.name, cause));
     } catch (cause) {
       if (cause instanceof QueueFailed) throw cause;
       throw new QueueFailed(this.#prefix + (isExhausted(cause) ? exhausted(this.name) : messageOf(cause)), { cause });

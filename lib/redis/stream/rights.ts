@@ -115,12 +115,8 @@ async function checked(server: Server, stream: string, program: readonly string[
   return { missing, types: keys === '' ? undefined : types };
 }
 
-/** Runs `work` of ingest-admin. If the server forbids a command, the failure names all missing rights, or the keys. */
-export async function withRights<T>(server: Server, stream: string, work: () => Promise<T>): Promise<T> {
-  try {
-    return await work();
-  } catch (cause) {
-    if (isForbidden(cause)) await assertRights(server, stream, 'admin');
-    throw cause;
-  }
+/** Rejects with the failure of a command of ingest-admin. If it was forbidden, names all missing rights, or the keys. */
+export async function explained(server: Server, stream: string, cause: unknown): Promise<never> {
+  if (isForbidden(cause)) await assertRights(server, stream, 'admin');
+  throw cause;
 }
