@@ -22,7 +22,7 @@ export interface Daemon<C> extends HelpText {
   /** For `--check`: reads the files that the configuration names, and returns warnings. Rejects with a StartFailure. */
   readonly check: (config: C) => Promise<readonly string[]>;
   /** For `--check=connect`, after `check`: calls `found` with each line of the report. Rejects with a StartFailure. */
-  readonly connect: (config: C, found: (line: string) => void) => Promise<void>;
+  readonly connect: (config: C, report: (line: string) => void) => Promise<void>;
   /** Starts the daemon, and calls `onStop` once to register its orderly stop. Rejects with a StartFailure. */
   readonly run: (config: C, log: Log, onStop: OnStop) => Promise<void>;
 }

@@ -32,10 +32,10 @@ await startDaemon({
   run,
 });
 
-async function connect(config: ConsumerConfig, found: (line: string) => void): Promise<void> {
+async function connect(config: ConsumerConfig, report: (line: string) => void): Promise<void> {
   const { queuePartitions: partitions } = config;
-  found(await inspectQueue({ uri: config.queueUri, partitions, program: 'consumer' }, SYSTEM));
-  found(await inspectWarehouse(config.warehouseUri, 'consumer'));
+  report(await inspectQueue({ uri: config.queueUri, partitions, program: 'consumer' }, SYSTEM));
+  report(await inspectWarehouse(config.warehouseUri, 'consumer'));
 }
 
 async function run(config: ConsumerConfig, log: Log, onStop: OnStop): Promise<void> {

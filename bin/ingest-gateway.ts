@@ -37,9 +37,9 @@ await startDaemon({
   run,
 });
 
-async function connect(config: GatewayConfig, found: (line: string) => void): Promise<void> {
-  found(await inspectGatewayQueue(queueOptions(config, createLog('check', 'error')), QUEUE_START_MS));
-  if (config.warehouseUri !== undefined) found(await inspectWarehouse(config.warehouseUri, 'gateway'));
+async function connect(config: GatewayConfig, report: (line: string) => void): Promise<void> {
+  report(await inspectGatewayQueue(queueOptions(config, createLog('check', 'error')), QUEUE_START_MS));
+  if (config.warehouseUri !== undefined) report(await inspectWarehouse(config.warehouseUri, 'gateway'));
 }
 
 async function run(config: GatewayConfig, log: Log, onStop: OnStop): Promise<void> {

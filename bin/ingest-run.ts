@@ -115,8 +115,8 @@ async function holdFolder(folder: string) {
 
 /** True if a Redis server at `uri` stores its data in `folder`. Another program may have the port by now. */
 async function isServing(uri: string, folder: string): Promise<boolean> {
-  const asked = askOnce(SYSTEM, uri, (server) => server.send(['CONFIG', 'GET', 'dir']));
-  const reply = await asked.catch(() => undefined);
+  const answer = askOnce(SYSTEM, uri, (server) => server.send(['CONFIG', 'GET', 'dir']));
+  const reply = await answer.catch(() => undefined);
   return Array.isArray(reply) && reply[1] === folder;
 }
 
@@ -133,7 +133,7 @@ function startPart(name: string, command: string, args: readonly string[], env: 
 }
 
 function listening(name: string, child: ChildProcess, says = LISTENING, show = showLine): Promise<string> {
-  return new Promise((found, failed) => {
+  return new Promise((resolve, failed) => {
     child.once('exit', () => failed(new Error(`${name} did not start`)));
     if (child.stdout === null) return;
     createInterface({ input: child.stdout }).on('line', (json) => {
@@ -141,7 +141,7 @@ function listening(name: string, child: ChildProcess, says = LISTENING, show = s
       const line = textLine(json).trimEnd();
       show(line);
       const address = says.exec(line)?.[1];
-      if (address !== undefined) found(address);
+      if (address !== undefined) resolve(address);
     });
   });
 }
@@ -188,10 +188,10 @@ async function stop(): Promise<void> {
   showHeld();
   for (const child of parts) {
     if (child.exitCode !== null || child.signalCode !== null) continue;
-    const gone = once(child, 'exit');
+    const exit = once(child, 'exit');
     child.kill('SIGTERM');
     const timer = setTimeout(() => child.kill('SIGKILL'), 15_000);
-    await gone;
+    await exit;
     clearTimeout(timer);
   }
   releaseFolder();

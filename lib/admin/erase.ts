@@ -27,8 +27,8 @@ const RECORDED_IDS = 1_000;
 /** Numbers of entries, rows and events. `held`: entries that a consumer still holds. */
 type Erased = Record<'queue' | 'warehouse' | 'quarantine' | 'held' | 'already', number> & { unknown: string[] };
 
-export async function eraseEvents(session: Session, given: readonly string[] | string): Promise<boolean> {
-  const ids = typeof given === 'string' ? await idsOf(given, session.stopped) : given;
+export async function eraseEvents(session: Session, source: readonly string[] | string): Promise<boolean> {
+  const ids = typeof source === 'string' ? await idsOf(source, session.stopped) : source;
   if (session.stopped.aborted) return false;
   const what = ids.length === 1 ? `"${printable(ids[0] ?? '')}"` : counted(ids.length, 'event');
   if (!(await session.confirm(`Erase ${what} for good?`))) return false;
@@ -77,7 +77,7 @@ export async function eraseAll(session: Session, ids: readonly string[], copies:
   return { tried, ...sum };
 }
 
-async function eraseOne(session: Session, id: string, known: readonly QueuedCopy[], sum: Erased, tally: Tally) {
+async function eraseOne(session: Session, id: string, listed: readonly QueuedCopy[], sum: Erased, tally: Tally) {
   const { queue, warehouse } = session;
   // Replays may be on any stream, so each one has the note.
   await Promise.all(queue.streams.map((stream) => stream.noteErasure(id)));
@@ -86,10 +86,10 @@ async function eraseOne(session: Session, id: string, known: readonly QueuedCopy
   // The entry's own row may have been released, but its replay is still on the queue.
   const names = new Set([...rejected.map(({ entry }) => entry), ...copies.map(quarantineRowName)]);
   const ofRows = await Promise.all(queue.streams.map((stream) => stream.copiesOfRows(id, [...names])));
-  copies.push(...ofRows.flat(), ...known.filter((copy) => copy.id === id));
-  const found = [...copies, ...rejected, ...(row === undefined ? [] : [row])];
-  const isDone = found.every(({ body }) => isErased(body));
-  if (found.length === 0) sum.unknown.push(id);
+  copies.push(...ofRows.flat(), ...listed.filter((copy) => copy.id === id));
+  const occurrences = [...copies, ...rejected, ...(row === undefined ? [] : [row])];
+  const isDone = occurrences.every(({ body }) => isErased(body));
+  if (occurrences.length === 0) sum.unknown.push(id);
   else if (isDone) sum.already += 1;
   if (isDone) return;
   const entries = new Map(copies.map((copy) => [`${copy.source}/${copy.entry}`, copy]));

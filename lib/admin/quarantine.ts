@@ -43,9 +43,9 @@ export async function showRow(session: Session, entry: string): Promise<boolean>
 
 export async function dropRows(session: Session, selection: Selection): Promise<boolean> {
   const { warehouse, stopped, tell } = session;
-  const found = await selectedCount(session, selection);
-  if (found === 0) return noRows(session, { dropped: 0 });
-  if (!(await session.confirm(`Remove ${counted(found, 'row')} from the quarantine, for good?`))) return false;
+  const count = await selectedCount(session, selection);
+  if (count === 0) return noRows(session, { dropped: 0 });
+  if (!(await session.confirm(`Remove ${counted(count, 'row')} from the quarantine, for good?`))) return false;
   return audited(session, 'drop', selectionText(selection), async (tally) => {
     for await (const names of selected(session, selection, PAGE)) {
       // `reconcile` does not land dropped rows again (erasures.ts).
@@ -56,7 +56,7 @@ export async function dropRows(session: Session, selection: Selection): Promise<
     printResult(session, { dropped: tally.changed }, `removed ${counted(tally.changed, 'row')}\n`);
     if (stopped.aborted) tell('interrupted; run again for the rest');
     await eraseTraces(session);
-    return tally.changed >= (selection.entries?.length ?? found);
+    return tally.changed >= (selection.entries?.length ?? count);
   });
 }
 
@@ -74,9 +74,9 @@ export function selectionText({ entries, reason, sinceMs }: Selection): string {
 
 export async function selectedCount({ warehouse }: Session, selection: Selection): Promise<number> {
   if (selection.entries === undefined) return warehouse.quarantineCount(selection);
-  let found = 0;
-  for (const page of pages(selection.entries, PAGE)) found += (await warehouse.present(page)).size;
-  return found;
+  let count = 0;
+  for (const page of pages(selection.entries, PAGE)) count += (await warehouse.present(page)).size;
+  return count;
 }
 
 /** Yields pages of row names. A row may disappear before its page is used. */

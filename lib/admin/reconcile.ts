@@ -53,7 +53,7 @@ interface Work extends Session, Reconciling {
 async function compare(session: Session, options: Reconciling, tally: Tally): Promise<boolean> {
   const { queue, stopped, tell } = session;
   const { land, metrics } = options;
-  const { found: windows, failures } = await answersOf(queue.streams.map(windowOf));
+  const { answers: windows, failures } = await answersOf(queue.streams.map(windowOf));
   // With --land, those are erased, too: their command may have been killed.
   const openSinceMs = land ? Number.POSITIVE_INFINITY : session.clock.epochMs() - ERASING_MS_MAX;
   const erasures = await recordedErasures(session.warehouse, windows, openSinceMs);
@@ -154,15 +154,15 @@ async function placesOf({ warehouse, erasures }: Work, entries: readonly StateEn
 async function landAgain(work: Work, stream: QueuedStream, entries: readonly StateEntry[]): Promise<void> {
   const { report, patience } = work;
   const states = await stream.landAgain(entries);
-  let left = entries.filter((_, at) => states[at] === 'held');
-  report.left += left.length;
+  let rest = entries.filter((_, at) => states[at] === 'held');
+  report.left += rest.length;
   await patience.wait(true);
-  while (left.length > 0 && !patience.isOver) {
-    const now = await stream.states(left.map(({ entry }) => entry));
-    const done = left.filter((_, at) => now[at] !== 'held');
+  while (rest.length > 0 && !patience.isOver) {
+    const now = await stream.states(rest.map(({ entry }) => entry));
+    const done = rest.filter((_, at) => now[at] !== 'held');
     report.filled += (await placesOf(work, done)).filter((place) => place !== undefined).length;
     report.left -= done.length;
-    left = left.filter((_, at) => now[at] === 'held');
+    rest = rest.filter((_, at) => now[at] === 'held');
     work.progress(`landing: ${counted(report.filled, 'event')} landed, ${countText(report.left)} left`);
     await patience.wait(done.length > 0);
   }

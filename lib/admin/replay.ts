@@ -21,11 +21,11 @@ const LISTED_MAX = 20;
 type Rows = Record<'landed' | 'waiting' | 'missing', number> & Record<'refused' | 'lost' | 'notReplayed', string[]>;
 
 export async function replayRows(session: Session, selection: Selection): Promise<boolean> {
-  const found = await selectedCount(session, selection);
-  const missing = (selection.entries?.length ?? found) - found;
+  const count = await selectedCount(session, selection);
+  const missing = (selection.entries?.length ?? count) - count;
   const rows: Rows = { landed: 0, refused: [], lost: [], notReplayed: [], waiting: 0, missing };
-  if (found === 0) return noRows(session, rows);
-  if (!(await session.confirm(`Put ${counted(found, 'event')} back on the queue?`))) return false;
+  if (count === 0) return noRows(session, rows);
+  if (!(await session.confirm(`Put ${counted(count, 'event')} back on the queue?`))) return false;
   return audited(session, 'replay', selectionText(selection), async (tally) => {
     const patience = new Patience(session);
     const replay = async (name: string): Promise<void> => {

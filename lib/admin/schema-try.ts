@@ -39,8 +39,8 @@ export async function trySchema(session: Session, { path, sinceMs }: { path: str
           ...quarantined.first.map(shown),
         ]),
   ];
-  const found = { type, since, events, refused, first, quarantined: quarantined.events, wouldLand };
-  printResult(session, found, `${lines.join('\n')}\n`);
+  const result = { type, since, events, refused, first, quarantined: quarantined.events, wouldLand };
+  printResult(session, result, `${lines.join('\n')}\n`);
   if (events === 0) session.tell(`no event of the type ${type} has landed since ${since}`);
   if (session.stopped.aborted) session.tell('interrupted: newer events were not checked');
   return events + quarantined.events > 0 && refused === 0 && !session.stopped.aborted;

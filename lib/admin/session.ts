@@ -43,12 +43,12 @@ export const printResult = ({ json, print }: Session, value: unknown, text: stri
   print(json ? `${JSON.stringify(value)}\n` : text);
 
 /** Returns the answers of the available streams, and the failures of the others. Rejects if no stream answers. */
-export async function answersOf<T>(asked: readonly Promise<T>[]): Promise<{ found: T[]; failures: unknown[] }> {
-  const settled = await Promise.allSettled(asked);
+export async function answersOf<T>(questions: readonly Promise<T>[]): Promise<{ answers: T[]; failures: unknown[] }> {
+  const settled = await Promise.allSettled(questions);
   const found = settled.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []));
   const failures = settled.flatMap((one) => (one.status === 'rejected' ? [one.reason as unknown] : []));
   if (found.length === 0) throw failures[0];
-  return { found, failures };
+  return { answers: found, failures };
 }
 
 export function* pages<T>(all: readonly T[], size: number): Generator<readonly T[], void> {

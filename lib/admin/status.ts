@@ -19,13 +19,13 @@ const SILENT_S = 3;
 
 /** Prints every configured part that answers, then rejects if a part does not answer, or needs attention. */
 export async function showStatus(session: Session): Promise<boolean> {
-  const asked = session.sides.map(async (side) => {
+  const answers = session.sides.map(async (side) => {
     const { value, lines, failure } = await PARTS[side](session).catch((cause: Error): Part => {
       return { value: { error: cause.message }, lines: [`  unavailable: ${cause.message}`], failure: cause };
     });
     return { side, value, failure, text: [`${side.padEnd(9)}  ${session[side].uri}`, ...lines].join('\n') };
   });
-  const parts = await Promise.all(asked);
+  const parts = await Promise.all(answers);
   const values = Object.fromEntries(parts.map(({ side, value }) => [side, value]));
   const value = { at: timeText(session.clock.epochMs()), ...values };
   printResult(session, value, `${parts.map(({ text }) => text).join('\n\n')}\n`);
@@ -37,7 +37,7 @@ export async function showStatus(session: Session): Promise<boolean> {
 
 /** Returns the status of the streams that answer, and the failures of the others. Rejects if none answers. */
 export async function queueStatus({ streams }: QueueAdmin) {
-  const { found, failures } = await answersOf(streams.map((stream) => stream.status()));
+  const { answers: found, failures } = await answersOf(streams.map((stream) => stream.status()));
   const servers = new Map<string, ServerStatus>();
   for (const { run, server } of found)
     servers.set(run, { ...server, partitions: [...(servers.get(run)?.partitions ?? []), ...server.partitions] });

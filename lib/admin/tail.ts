@@ -41,14 +41,14 @@ async function tail(session: Session, tailing: Tailing, tally: Tally): Promise<b
   const { clock, stopped, queue, tell } = session;
   const { last = 0, follow } = tailing;
   const readings = queue.streams.map((stream) => readingOf(session, stream, tailing));
-  const { found, failures } = await answersOf(readings.map((reading) => reading.begin(last)));
+  const { answers: found, failures } = await answersOf(readings.map((reading) => reading.begin(last)));
   const shown = inOrder(found).slice(-last);
   let isRead = await show(session, tailing, shown, tally);
   while (follow && isRead && !stopped.aborted) {
     await clock.sleep(INTERVAL_MS, stopped);
     if (stopped.aborted) break;
-    const found = await Promise.all(readings.map((reading) => reading.more()));
-    isRead = await show(session, tailing, inOrder(found), tally);
+    const copies = await Promise.all(readings.map((reading) => reading.more()));
+    isRead = await show(session, tailing, inOrder(copies), tally);
   }
   if (follow) return true;
   if (failures.length > 0) throw new QueueFailed(failures.map(messageOf).join('; '));
@@ -76,18 +76,18 @@ function readingOf({ clock, stopped, tell }: Session, stream: QueuedStream, tail
   /** Moves to the end of the stream and returns its last `count` events, from windows that grow into the past. */
   async function begin(count: number): Promise<readonly QueuedCopy[]> {
     const { entry: end, length } = await skip();
-    let found: readonly QueuedCopy[] = [];
+    let copies: readonly QueuedCopy[] = [];
     let searched = 0;
     let until = end;
     let fromMs = count > 0 && length > 0 ? timeOf(end) : 0;
-    for (let windowMs = WINDOW_FIRST_MS; found.length < count && fromMs > 0; windowMs *= WINDOW_GROWTH) {
+    for (let windowMs = WINDOW_FIRST_MS; copies.length < count && fromMs > 0; windowMs *= WINDOW_GROWTH) {
       fromMs = length <= count ? 0 : Math.max(0, timeOf(end) - windowMs);
       const older: QueuedCopy[] = [];
       for (let from = `${fromMs}-0`; isEntryBefore(from, until);) {
         // A window is read forward, so the part of one that was read is not the newest.
         isCutOff = searched >= SEARCHED_MAX;
         if (isCutOff) tell(`${stream.name}: only events since ${timeText(timeOf(until))} were searched`);
-        if (isCutOff || stopped.aborted) return found;
+        if (isCutOff || stopped.aborted) return copies;
         await clock.sleep(INTERVAL_MS, stopped);
         const { entries } = await stream.after(from);
         const existing = entries.filter(({ entry }) => !isEntryBefore(until, entry));
@@ -95,10 +95,10 @@ function readingOf({ clock, stopped, tell }: Session, stream: QueuedStream, tail
         older.push(...matching(existing, tailing));
         from = entries.at(-1)?.entry ?? until;
       }
-      found = [...older, ...found].slice(-count);
+      copies = [...older, ...copies].slice(-count);
       until = `${fromMs}-0`;
     }
-    return found;
+    return copies;
   }
 
   async function next(): Promise<readonly QueuedCopy[]> {

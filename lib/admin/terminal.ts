@@ -41,7 +41,7 @@ export function timeText(ms: number): string {
 /** Returns true only for the word `yes`, so that Enter alone changes nothing. An abort means no. */
 export async function ask(question: string, stopped: AbortSignal): Promise<boolean> {
   const lines = createInterface({ input: process.stdin, output: process.stderr });
-  const asked = lines.question(`${printableLines(question)} Type yes to go on: `, { signal: stopped });
-  const answer = await asked.catch(() => '').finally(() => lines.close());
+  const input = lines.question(`${printableLines(question)} Type yes to go on: `, { signal: stopped });
+  const answer = await input.catch(() => '').finally(() => lines.close());
   return answer.trim() === 'yes';
 }

@@ -50,12 +50,12 @@ function judged(delivery: Delivery, readMs: number): Entered {
   if (producer === undefined) return rejection(delivery, readMs, 'invalid_entry', 'the entry names no producer');
   if (notes.id !== undefined && !isEventId(notes.id))
     return rejection(delivery, readMs, 'invalid_entry', 'the entry names an invalid id');
-  const found = parseEvent(body);
-  if (!found.valid) {
-    const details = found.errors.filter(({ path }) => path !== '').map(({ path, message }) => `${path} ${message}`);
-    return rejection(delivery, readMs, 'invalid_event', details.length > 1 ? details.join('; ') : found.detail);
+  const event = parseEvent(body);
+  if (!event.valid) {
+    const details = event.errors.filter(({ path }) => path !== '').map(({ path, message }) => `${path} ${message}`);
+    return rejection(delivery, readMs, 'invalid_event', details.length > 1 ? details.join('; ') : event.detail);
   }
-  return { ...placeOf(delivery, readMs), id: notes.id ?? found.id, type: found.type, producer, body };
+  return { ...placeOf(delivery, readMs), id: notes.id ?? event.id, type: event.type, producer, body };
 }
 
 export function rejected(event: EnteredEvent, code: QuarantineReason, words: string): Rejection {

@@ -200,9 +200,9 @@ export class Consumer {
       const check = schemas.check(type, events).then((problems) => {
         this.#checks.delete(check);
         const judged = events.map((event, at) => {
-          const found = problems[at] ?? [];
-          (found.length === 0 ? matched : unmatched).add();
-          return found.length === 0 ? event : rejected(event, 'schema', found.join('; '));
+          const faults = problems[at] ?? [];
+          (faults.length === 0 ? matched : unmatched).add();
+          return faults.length === 0 ? event : rejected(event, 'schema', faults.join('; '));
         });
         this.#intake.addChecked(judged);
       });
@@ -216,10 +216,10 @@ export class Consumer {
       const now = batch;
       const some = await this.#step('warehouse', () => limits.slots.use(() => this.#landing.landSome(now)));
       if (some !== undefined) {
-        if (some.left.length === 0) await this.#readingPause;
+        if (some.rest.length === 0) await this.#readingPause;
         await this.#step('queue', () => reader.acknowledge(some.done));
       }
-      batch = some?.left.length ? some.left : await this.#intake.take();
+      batch = some?.rest.length ? some.rest : await this.#intake.take();
     }
   }
 

@@ -38,7 +38,7 @@ const REFUSED = {
 /** Entries in `done` may be acknowledged. Entries in `left` must still land. */
 export interface Landed {
   readonly done: readonly Entered[];
-  readonly left: readonly Entered[];
+  readonly rest: readonly Entered[];
 }
 
 /** One batch is written while one waits and one is acknowledged, so that the warehouse is never idle. */
@@ -106,7 +106,7 @@ export class Landing {
       const refused = rejections.length === 0 ? [] : await this.#quarantine(rejections);
       // A consumer with other schemas may have landed an event meanwhile, or quarantined one that it claimed from here.
       const quarantined = await this.#notLanded(refused);
-      const kept = new Set(quarantined.map(quarantineName));
+      const names = new Set(quarantined.map(quarantineName));
       const claimedMs = this.#options.clock.ms() - CLAIM_IDLE_MS;
       const rows = refused.map(quarantineName);
       for (const one of some) {
@@ -114,13 +114,13 @@ export class Landing {
         const row = isErasedNow(one) || one.readMs <= claimedMs ? quarantineName(one) : one.replayOf;
         if (row !== undefined) rows.push(row);
       }
-      const released = rows.filter((row) => !kept.has(row));
+      const released = rows.filter((row) => !names.has(row));
       // If the process crashes before this, the entry of a row is read again, and its row is removed then.
       if (released.length > 0) await this.#options.warehouse.release(released);
       // No retry can follow from here on, so each entry is reported once.
       this.#tellQuarantined(quarantined, startMs);
       if (end < entries.length) this.#weightMax = Math.min(WEIGHT_MAX, 2 * this.#weightMax);
-      return { done: some, left: entries.slice(end) };
+      return { done: some, rest: entries.slice(end) };
     } catch (cause) {
       if (cause instanceof BatchTooSlow || cause instanceof BatchRefused)
         this.#weightMax = Math.max(1, some.reduce((weight, one) => weight + weightOf(one), 0) / 2);
@@ -190,12 +190,12 @@ export class Landing {
 
   /** Leaves out events that have landed before: an entry may be read again after a newer schema refuses its event. */
   async #notLanded(rejections: readonly Rejection[]): Promise<readonly Rejection[]> {
-    const asked = rejections.flatMap((one) => (one.code === 'schema' && one.id !== undefined ? [one] : []));
-    if (asked.length === 0) return rejections;
+    const candidates = rejections.flatMap((one) => (one.code === 'schema' && one.id !== undefined ? [one] : []));
+    if (candidates.length === 0) return rejections;
     const answers = await this.#options.warehouse.haveLanded(
-      asked.map(({ id = '', producer, body }) => ({ id, producer, body })),
+      candidates.map(({ id = '', producer, body }) => ({ id, producer, body })),
     );
-    const landed = new Set(asked.filter((_, at) => answers[at]));
+    const landed = new Set(candidates.filter((_, at) => answers[at]));
     this.#options.telemetry.metrics.duplicates.add(landed.size);
     return rejections.filter((one) => !landed.has(one));
   }
@@ -209,12 +209,12 @@ export class Landing {
     const erased = await this.#erased(rejections);
     const stale = rejections.filter(({ id = '', body }) => erased.has(id) && !isErased(body));
     if (stale.length === 0) return rejections;
-    const kept = await this.#notLanded(stale.map(withoutBody));
-    if (kept.length > 0) await this.#options.warehouse.quarantine(kept.map(rowOf));
-    const names = new Set(kept.map(quarantineName));
-    const gone = stale.filter((one) => !names.has(quarantineName(one)));
-    if (gone.length > 0) await this.#options.warehouse.release(gone.map(quarantineName));
-    return rejections.filter((one) => !gone.includes(one));
+    const rest = await this.#notLanded(stale.map(withoutBody));
+    if (rest.length > 0) await this.#options.warehouse.quarantine(rest.map(rowOf));
+    const names = new Set(rest.map(quarantineName));
+    const landed = stale.filter((one) => !names.has(quarantineName(one)));
+    if (landed.length > 0) await this.#options.warehouse.release(landed.map(quarantineName));
+    return rejections.filter((one) => !landed.includes(one));
   }
 
   #tellQuarantined(rejections: readonly Rejection[], startMs: number): void {

@@ -64,7 +64,7 @@ const tooLarge = (bodyBytesMax: number): GatewayAnswer =>
 export function acceptEvent(options: AcceptEventOptions, exchange: Exchange): Answering {
   const { connection, request } = exchange;
   const verdict = options.checks.authority.judge(connection, request.head.authorization);
-  if (verdict instanceof Promise) return verdict.then((known) => accept(options, exchange, known));
+  if (verdict instanceof Promise) return verdict.then((result) => accept(options, exchange, result));
   return accept(options, exchange, verdict);
 }
 

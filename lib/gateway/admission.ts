@@ -49,11 +49,11 @@ export class Admission {
 
   /** Returns `undefined` if a limit is reached. */
   admit(producer: string, bytes: number): Admitted | undefined {
-    const known = this.#holdings.get(producer);
-    const holding = known ?? { events: 0, bytes: 0 };
+    const existing = this.#holdings.get(producer);
+    const holding = existing ?? { events: 0, bytes: 0 };
     if (holding.events >= SHARE_OF_FREE * (this.#eventsMax - this.#events)) return undefined;
     if (this.#events > 0 && !this.#fits(bytes, holding.bytes)) return undefined;
-    if (known === undefined) this.#holdings.set(producer, holding);
+    if (existing === undefined) this.#holdings.set(producer, holding);
     holding.events += 1;
     holding.bytes += bytes;
     this.#events += 1;

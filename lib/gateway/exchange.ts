@@ -122,9 +122,9 @@ export class Exchange {
     if (!this.#ended) this.#respond(problem('internal', 'the gateway failed on this request'), true);
   }
 
-  #respond(given: GatewayAnswer, close: boolean): void {
+  #respond(result: GatewayAnswer, close: boolean): void {
     const { connection, request, requestId, fields } = this;
-    const wanted = request.fault === undefined ? given : faultAnswer(request.fault);
+    const wanted = request.fault === undefined ? result : faultAnswer(request.fault);
     const answer = fields === undefined ? wanted : withFields(wanted, fields);
     this.#end(answer.status);
     if (answer.refusal !== undefined) this.#context.refusals.refused(answer.refusal, this.producer, connection);

@@ -52,8 +52,8 @@ export async function findEvent(
 
 async function lookUp({ queue, warehouse }: FindEventOptions, id: string, producer: string): Promise<GatewayAnswer> {
   const inWarehouse = async (): Promise<GatewayAnswer | undefined> => shown(await warehouse?.find(id, producer), id);
-  const known = await inWarehouse();
-  if (known !== undefined) return known;
+  const row = await inWarehouse();
+  if (row !== undefined) return row;
   const queued = await queue.find(id, producer);
   if (queued.kind === 'unavailable') return UNAVAILABLE;
   // An event older than the queue's retention may have landed and left the queue between the two queries.
@@ -63,21 +63,21 @@ async function lookUp({ queue, warehouse }: FindEventOptions, id: string, produc
   return found({ id, type, status: 'accepted', acceptedAt: timestamp(acceptedAtMs), traceparent }, body);
 }
 
-function shown(known: Awaited<ReturnType<Warehouse['find']>> | undefined, id: string): GatewayAnswer | undefined {
-  if (known?.kind === 'landed') {
-    const { text, type, acceptedAtMs, landedAtMs, traceparent } = known;
+function shown(row: Awaited<ReturnType<Warehouse['find']>> | undefined, id: string): GatewayAnswer | undefined {
+  if (row?.kind === 'landed') {
+    const { text, type, acceptedAtMs, landedAtMs, traceparent } = row;
     const times = { acceptedAt: timestamp(acceptedAtMs), landedAt: timestamp(landedAtMs) };
     return found({ id, type, status: 'landed', ...times, traceparent }, Buffer.from(text));
   }
-  if (known?.kind === 'rejected') {
-    const { body, acceptedAtMs, rejectedAtMs, reason, traceparent } = known;
+  if (row?.kind === 'rejected') {
+    const { body, acceptedAtMs, rejectedAtMs, reason, traceparent } = row;
     const times = { acceptedAt: timestamp(acceptedAtMs), rejectedAt: timestamp(rejectedAtMs) };
     const about = { id, type: namesIn(body).type, status: 'rejected', ...times, reason, traceparent };
     // A rejected body that is not JSON is returned as a string. Invalid UTF-8 becomes replacement characters.
     const text = body.toString();
     return found(about, Buffer.from(isJson(text) ? text : JSON.stringify(text)));
   }
-  return known?.kind === 'unavailable' ? UNAVAILABLE : undefined;
+  return row?.kind === 'unavailable' ? UNAVAILABLE : undefined;
 }
 
 /** Answers with `about` as JSON and the event byte for byte. The event may be large, so it is not copied. */

@@ -93,8 +93,8 @@ export class Producers {
 
   rulesFor(producer: string): ProducerRules {
     if (this.#rules.size === 0) return UNRESTRICTED;
-    const known = this.#found.get(producer);
-    if (known !== undefined) return known;
+    const cached = this.#found.get(producer);
+    if (cached !== undefined) return cached;
     const name = comparableName(producer);
     const rules =
       this.#rules.get(name) ?? this.#patterns.find(({ parts }) => matchesParts(parts, name))?.rules ?? UNRESTRICTED;

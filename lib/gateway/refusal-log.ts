@@ -39,14 +39,14 @@ export class RefusalLog {
   refused(producer: string | undefined, status: number, code: string, client: RefusedClient): void {
     if (!this.#log.isLevelEnabled('info')) return;
     const key = `${producer ?? ''}\0${code}`;
-    const known = this.#pairs.get(key);
-    if (known === undefined && this.#pairs.size >= PAIRS_MAX && producer !== '(others)') {
+    const pair = this.#pairs.get(key);
+    if (pair === undefined && this.#pairs.size >= PAIRS_MAX && producer !== '(others)') {
       this.refused('(others)', status, code, client);
       return;
     }
-    const line = { producer, ...clientFields(client, status), code, count: (known?.count ?? 0) + 1 };
+    const line = { producer, ...clientFields(client, status), code, count: (pair?.count ?? 0) + 1 };
     this.#pairs.set(key, line);
-    if (known === undefined) this.#logPair(line);
+    if (pair === undefined) this.#logPair(line);
   }
 
   handshakeFailed(reason: string, address: string): void {

@@ -31,10 +31,10 @@ function rankOf({ isOpen, hasOneAnswer, hasClientHello, producer }: Place): numb
  */
 export function victimOf<P extends Place>(places: readonly P[], newcomer: P, connectionsMax: number): P {
   const ranks = Map.groupBy(places, (place) => (place === newcomer ? undefined : rankOf(place)));
-  const known = ranks.get(KNOWN) ?? [];
+  const producers = ranks.get(KNOWN) ?? [];
   const knownMax = Math.max(1, connectionsMax - Math.ceil(connectionsMax / STRANGERS_SHARE));
-  const strangers = ranks.get(0) ?? ranks.get(1) ?? ranks.get(2) ?? ranks.get(3) ?? known;
-  const candidates = known.length > knownMax ? known : strangers;
+  const strangers = ranks.get(0) ?? ranks.get(1) ?? ranks.get(2) ?? ranks.get(3) ?? producers;
+  const candidates = producers.length > knownMax ? producers : strangers;
   let most: P[] = [];
   for (const group of Map.groupBy(candidates, ({ producer, address }) => producer ?? address).values())
     if (group.length > most.length) most = group;

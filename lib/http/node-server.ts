@@ -97,7 +97,7 @@ const differs = (what: string): string =>
 /** Rejects if this version of node does not behave as this file needs. */
 export async function assertBehavior(): Promise<void> {
   const [http, https] = [createHttpServer(), createHttpsServer()];
-  const seen: string[] = [];
+  const events: string[] = [];
   const socket = (): Duplex => new Duplex({ read: () => undefined, write: (_bytes, _encoding, done) => done() });
   const acceptHttp = takeListener<Duplex>(http, 'connection');
   const received = (text: string): Duplex => {
@@ -106,19 +106,19 @@ export async function assertBehavior(): Promise<void> {
     takeListener<Buffer>(client, 'data').call(client, Buffer.from(text));
     return client;
   };
-  http.on('clientError', () => seen.push('end'));
+  http.on('clientError', () => events.push('end'));
   repeatEnd(received('GET / HTTP/1.1\r\n'));
   const request = once(http, 'request') as Promise<[unknown, ServerResponse]>;
-  finishWith(received('GET / HTTP/1.0\r\n\r\n'), () => seen.push('finish'));
+  finishWith(received('GET / HTTP/1.0\r\n\r\n'), () => events.push('finish'));
   const [, response] = await request;
   await once(response.end(), 'close');
   const client = socket();
-  const reported = once(https, 'tlsClientError').then(() => seen.push('handshake of the server'));
+  const reported = once(https, 'tlsClientError').then(() => events.push('handshake of the server'));
   const failed = new Promise<void>((resolve) => {
-    takeHandshakes(https)(client, { secured: () => resolve(), failed: () => (seen.push('handshake'), resolve()) });
+    takeHandshakes(https)(client, { secured: () => resolve(), failed: () => (events.push('handshake'), resolve()) });
   });
   client.destroy();
   await Promise.race([reported, failed]);
-  if (http instanceof TcpServer && http.close !== TcpServer.prototype.close) seen.push('close');
-  assert.deepEqual(seen, ['end', 'finish', 'handshake', 'close'], differs(`the behavior ${seen.join()}`));
+  if (http instanceof TcpServer && http.close !== TcpServer.prototype.close) events.push('close');
+  assert.deepEqual(events, ['end', 'finish', 'handshake', 'close'], differs(`the behavior ${events.join()}`));
 }

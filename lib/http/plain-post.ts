@@ -63,9 +63,9 @@ export let parsedBytes = 0;
 /** Parses the request that begins at `from`. */
 export function parsePost(bytes: Buffer, from: number, owner: Owner): PlainPost | 'unfinished' | 'not plain' {
   const arrived = bytes.length - from;
-  const known = Math.min(arrived, REQUEST_LINE.length);
+  const comparable = Math.min(arrived, REQUEST_LINE.length);
   // Fact: a call of `compare` takes longer than this loop.
-  for (let at = 0; at < known; at += 1) if (bytes[from + at] !== REQUEST_LINE[at]) return 'not plain';
+  for (let at = 0; at < comparable; at += 1) if (bytes[from + at] !== REQUEST_LINE[at]) return 'not plain';
   const end = bytes.indexOf(HEAD_END, from);
   const headBytes = end - from + 4;
   if (end === -1) return arrived > HEAD_BYTES_MAX ? 'not plain' : 'unfinished';

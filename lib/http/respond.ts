@@ -6,8 +6,8 @@ import type { Clock, Random } from '../process/clock.ts';
 const FIELD_VALUE = /^[\x21-\x7e\x80-\xff](?:[\t\x20-\x7e\x80-\xff]*[\x21-\x7e\x80-\xff])?$/;
 
 /** Returns the caller's X-Request-Id if it is a legal field value; otherwise a new UUID. */
-export function requestIdFrom(given: string | undefined, random: Random): string {
-  return given !== undefined && FIELD_VALUE.test(given) ? given : random.uuid();
+export function requestIdFrom(header: string | undefined, random: Random): string {
+  return header !== undefined && FIELD_VALUE.test(header) ? header : random.uuid();
 }
 
 export interface Answer {

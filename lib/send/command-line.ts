@@ -57,8 +57,8 @@ export function readSettings(args: readonly string[], stateFolder: string, runni
   });
   if (values.help) return 'help';
   if (values.version) return 'version';
-  const given = [values.resend, values.sample].filter((value) => value !== undefined);
-  if (positionals.length + given.length > 1) throw new Error('expected one file at a time');
+  const modes = [values.resend, values.sample].filter((value) => value !== undefined);
+  if (positionals.length + modes.length > 1) throw new Error('expected one file at a time');
   const file = values.resend ?? (positionals[0] === '-' ? undefined : positionals[0]);
   const url = urlOf(values.url ?? runningUrl() ?? 'https://127.0.0.1:8443');
   const numbers = {
@@ -92,9 +92,9 @@ function urlOf(text: string): URL {
   throw new Error(`--url ${text}: expected an https URL`);
 }
 
-function refusedFile(given: string | undefined, file: string | undefined): string {
+function refusedFile(name: string | undefined, file: string | undefined): string {
   const stem = (file ?? 'ingest-send').replace(/\.refused(\.\d+)?$/, '');
-  const path = given ?? freeName(`${stem}.refused`);
+  const path = name ?? freeName(`${stem}.refused`);
   const isPosition = file !== undefined && resolve(path) === resolve(positionOf(file));
   const why = isPosition ? 'the position of the run is kept there' : whyUnwritable(path);
   if (why !== undefined) throw new Error(`--refused ${path}: ${why}; name another file with --refused`);
@@ -102,10 +102,10 @@ function refusedFile(given: string | undefined, file: string | undefined): strin
 }
 
 function identity(paths: Partial<Record<(typeof IDENTITY)[number], string>>, folder: string) {
-  const given = paths.cert !== undefined || paths.key !== undefined;
-  if (given && (paths.cert === undefined || paths.key === undefined))
+  const hasFiles = paths.cert !== undefined || paths.key !== undefined;
+  if (hasFiles && (paths.cert === undefined || paths.key === undefined))
     throw new Error('expected --cert and --key together');
-  const ca = paths.ca ?? (given ? undefined : join(folder, 'ca.pem'));
+  const ca = paths.ca ?? (hasFiles ? undefined : join(folder, 'ca.pem'));
   return {
     cert: readText('--cert', paths.cert ?? join(folder, 'producer.pem')),
     key: readText('--key', paths.key ?? join(folder, 'producer-key.pem')),

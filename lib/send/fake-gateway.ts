@@ -96,9 +96,9 @@ class FakeGateway {
 
   /** Sets the answers to the next requests to `POST /events`. */
   next(...answers: readonly NextAnswer[]): void {
-    const known = [...Object.keys(REFUSALS), ...OTHERS];
-    const unknown = answers.find((one) => !known.includes(String(one)));
-    if (unknown !== undefined) throw new TypeError(`next: ${unknown}: expected one of ${known.join(', ')}`);
+    const names = [...Object.keys(REFUSALS), ...OTHERS];
+    const unknown = answers.find((one) => !names.includes(String(one)));
+    if (unknown !== undefined) throw new TypeError(`next: ${unknown}: expected one of ${names.join(', ')}`);
     this.#next.push(...answers);
   }
 
@@ -124,8 +124,8 @@ class FakeGateway {
   }
 
   #serve(request: IncomingMessage, response: ServerResponse): void {
-    const given = String(request.headers['x-request-id'] ?? '');
-    response.setHeader('X-Request-Id', /^[\t\x20-\x7e\x80-\xff]+$/.test(given) ? given : SYSTEM.random.uuid());
+    const header = String(request.headers['x-request-id'] ?? '');
+    response.setHeader('X-Request-Id', /^[\t\x20-\x7e\x80-\xff]+$/.test(header) ? header : SYSTEM.random.uuid());
     const path = (request.url ?? '').replace(/\?.*$/, '');
     const id = /^\/events\/([^/]+)$/.exec(path)?.[1];
     const methods = path === '/events' ? ['POST'] : id === undefined ? [] : ['GET', 'HEAD'];

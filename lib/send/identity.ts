@@ -25,7 +25,7 @@ const EXPECTED = {
 
 /** Returns options for node:tls. Throws a TypeError that names the option with the mistake. */
 export function tlsOptionsOf(pem: Pems): { readonly [name in keyof Pems]?: string } {
-  const given: { cert?: string; key?: string; ca?: string } = {};
+  const texts: { cert?: string; key?: string; ca?: string } = {};
   // Each option is checked alone first, so that the message can name it.
   for (const name of ['cert', 'key', 'ca'] as const) {
     if (pem[name] === undefined) continue;
@@ -44,14 +44,14 @@ export function tlsOptionsOf(pem: Pems): { readonly [name in keyof Pems]?: strin
     }
     if (name === 'key') assertUsable(name, mistake, () => createPrivateKey(text));
     else for (const block of blocks) assertUsable(name, mistake, () => new X509Certificate(block));
-    given[name] = text;
+    texts[name] = text;
   }
-  assertUsable('cert, key', 'expected a certificate and the key that belongs to it', () => createSecureContext(given));
-  return given;
+  assertUsable('cert, key', 'expected a certificate and the key that belongs to it', () => createSecureContext(texts));
+  return texts;
 }
 
-function valueOf<V>(name: string, given: V | (() => V)): V {
-  const value = typeof given === 'function' ? (given as () => V)() : given;
+function valueOf<V>(name: string, source: V | (() => V)): V {
+  const value = typeof source === 'function' ? (source as () => V)() : source;
   if (!(value instanceof Promise)) return value;
   value.catch(() => undefined); // An unhandled rejection would end the process.
   throw new TypeError(`${name}: expected a function that returns the text itself, found one that returns a promise`);

@@ -73,9 +73,9 @@ const OTHERS =
 
 /** Throws a TypeError or a RangeError that names the option. */
 export function assertOptions(options: SendEventsOptions & Partial<JournalOptions>): void {
-  const known = [...WHOLE, ...OTHERS.split(' ')];
+  const names = [...WHOLE, ...OTHERS.split(' ')];
   for (const [name, value] of Object.entries(options) as [string, unknown][]) {
-    if (!known.includes(name)) throw new TypeError(`${name}: unknown option, expected one of ${known.join(', ')}`);
+    if (!names.includes(name)) throw new TypeError(`${name}: unknown option, expected one of ${names.join(', ')}`);
     if (!WHOLE.includes(name) || value === undefined) continue;
     const [number, max] = [Number(value), name === 'pipelining' ? PIPELINING_MAX : TIMER_MS_MAX];
     if (!Number.isInteger(value) || number < 1 || number > max)

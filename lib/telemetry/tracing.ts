@@ -97,9 +97,9 @@ export async function startTracing(service: string, log: Log, clock: Clock): Pro
   let reservedId: string | undefined;
   const instance = `${hostname()}-${process.pid}`;
   const own = { 'service.name': service, 'service.version': BUILD.version, 'service.instance.id': instance };
-  const given = resources.detectResources({ detectors: [resources.envDetector] });
+  const fromEnvironment = resources.detectResources({ detectors: [resources.envDetector] });
   const provider = new trace.TracerProvider({
-    resource: resources.defaultResource().merge(resources.resourceFromAttributes(own)).merge(given),
+    resource: resources.defaultResource().merge(resources.resourceFromAttributes(own)).merge(fromEnvironment),
     idGenerator: {
       generateTraceId: () => ids.generateTraceId(),
       generateSpanId: () => reservedId ?? ids.generateSpanId(),

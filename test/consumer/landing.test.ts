@@ -86,8 +86,8 @@ async function start(
       });
       if (some === undefined) continue;
       done.push(...some.done.map(({ entry }) => entry));
-      assert.ok(some.left.length < left.length, 'a transaction brings the batch forward');
-      left = some.left;
+      assert.ok(some.rest.length < left.length, 'a transaction brings the batch forward');
+      left = some.rest;
     }
     return done;
   };
@@ -258,7 +258,7 @@ describe('landing', () => {
       delivery(4, 1, { body: undefined, producer: undefined }),
       delivery(5, 1),
     ]);
-    const { done, left } = await landing.landSome(batch);
+    const { done, rest: left } = await landing.landSome(batch);
     assert.deepEqual(done, batch);
     assert.deepEqual(left, []);
     const rows = await store.quarantine();

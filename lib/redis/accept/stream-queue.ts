@@ -196,8 +196,8 @@ export class StreamQueue implements Queue {
     if (this.#stalledSinceMs !== undefined) return { kind: 'unavailable' };
     const args = [this.#identity.index.field(id), this.#retention];
     try {
-      const found = FIND.run(this.#connection.bytes, this.#options.part.stream, args);
-      const reply = await withTimeout(this.#clock, found, this.#timeoutMs);
+      const search = FIND.run(this.#connection.bytes, this.#options.part.stream, args);
+      const reply = await withTimeout(this.#clock, search, this.#timeoutMs);
       const latestMs = this.#trimmer?.latestMs ?? this.#clock.epochMs();
       const [event] = entriesOf(reply, this.#identity.source, latestMs).deliveries;
       if (event?.body === undefined || event.producer === undefined) return { kind: 'unknown' };
@@ -274,12 +274,12 @@ export class StreamQueue implements Queue {
     if (makes) {
       await ensureGroup(server, stream);
       await warnOfOthers(server, stream, log);
-      const looked = keyOf(stream, 'looked');
-      const [noted] = (await server.send(['HMGET', looked, 'required'])) as readonly (string | null)[];
-      const others = `another gateway uses or used INGEST_QUEUE_REPLICAS=${noted}: each answers by its own value`;
-      if (noted !== null && Number(noted) !== replicas) log.warn({ replicas }, others);
+      const key = keyOf(stream, 'looked');
+      const [required] = (await server.send(['HMGET', key, 'required'])) as readonly (string | null)[];
+      const others = `another gateway uses or used INGEST_QUEUE_REPLICAS=${required}: each answers by its own value`;
+      if (required !== null && Number(required) !== replicas) log.warn({ replicas }, others);
       // A server that refuses writes keeps its last note.
-      await server.send(['HSET', looked, 'required', String(replicas)]).catch(refusedAs(null));
+      await server.send(['HSET', key, 'required', String(replicas)]).catch(refusedAs(null));
     }
     await this.#durability.check(server);
   }

@@ -177,16 +177,16 @@ export class StreamAdmin implements QueuedStream {
       const named = [...(replays as readonly (string | null)[]), ...own].flatMap(
         (name) => ROW_ENTRY.exec(name ?? '')?.[1] ?? [],
       );
-      const found = [...new Set(named)].map((name) => this.#bytes.send(['XRANGE', this.name, name, name]));
-      return (await Promise.all(found)).flatMap((reply) => this.#copiesOf(reply, id));
+      const replies = [...new Set(named)].map((name) => this.#bytes.send(['XRANGE', this.name, name, name]));
+      return (await Promise.all(replies)).flatMap((reply) => this.#copiesOf(reply, id));
     });
   }
 
   erasures(from: number): ReturnType<QueuedStream['erasures']> {
     return this.#telling(async () => {
       const range = [String(from), String(from + ERASURES_PAGE - 1), 'REV', 'WITHSCORES'];
-      const found = await this.#values.send(['ZRANGE', keyOf(this.name, 'erased'), ...range]);
-      return [...fieldsOf(found as readonly RedisValue[])].map(([id, atMs]) => ({ id, atMs: Number(atMs) }));
+      const reply = await this.#values.send(['ZRANGE', keyOf(this.name, 'erased'), ...range]);
+      return [...fieldsOf(reply as readonly RedisValue[])].map(([id, atMs]) => ({ id, atMs: Number(atMs) }));
     });
   }
 

@@ -160,11 +160,11 @@ export class RedisConnection {
 
   async #lookUp(lookup: MasterLookup): Promise<void> {
     this.#become('looking up');
-    const found = await lookup.find(this.#lastRefusal).catch((cause: unknown) => ({ cause }));
+    const result = await lookup.find(this.#lastRefusal).catch((cause: unknown) => ({ cause }));
     this.#lastRefusal = undefined;
     if (this.#state === 'closed') return;
-    if (typeof found === 'string') this.#watchMaster(lookup, found, this.#connect(found));
-    else this.#failed(found.cause);
+    if (typeof result === 'string') this.#watchMaster(lookup, result, this.#connect(result));
+    else this.#failed(result.cause);
   }
 
   #failed(cause: unknown): void {
@@ -177,8 +177,8 @@ export class RedisConnection {
   #watchMaster(lookup: MasterLookup, uri: string, client: Client): void {
     if (lookup.watchMs === undefined) return;
     const check = async (): Promise<void> => {
-      const found = await lookup.find(undefined).catch(() => uri);
-      if (client === this.#client && new URL(found).host !== new URL(uri).host)
+      const master = await lookup.find(undefined).catch(() => uri);
+      if (client === this.#client && new URL(master).host !== new URL(uri).host)
         this.restart('another server is the master now', true);
     };
     this.#watch = this.#options.clock.every(lookup.watchMs, () => void check());

@@ -74,10 +74,10 @@ export function aofRewrite(info: ServerInfo): { readonly fault: string; readonly
 }
 
 export function replicationFaults(info: ServerInfo, replicas: number): readonly string[] {
-  const told = info.get('connected_slaves');
-  if (told === undefined)
+  const count = info.get('connected_slaves');
+  if (count === undefined)
     return replicas === 0 ? [] : ['the server does not report its number of replicas (INFO replication)'];
-  const connected = Number(told);
+  const connected = Number(count);
   if (connected >= replicas && (connected === 0 || replicas > 0)) return [];
   return [
     replicas === 0

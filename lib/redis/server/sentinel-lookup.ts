@@ -24,10 +24,10 @@ export function sentinelLookup(address: ClusterAddress, system: ClockAndRandom):
 
 async function masterByMost({ hosts, masterName, uriOf }: ClusterAddress, system: ClockAndRandom): Promise<string> {
   const master = async (server: Server): Promise<string> => {
-    const found = await server.send(['SENTINEL', 'GET-MASTER-ADDR-BY-NAME', masterName]);
-    if (found === null) throw new RedisError(`the sentinels know no master named ${masterName}`);
-    const address = Array.isArray(found) ? hostAndPort(String(found[0]), String(found[1])) : undefined;
-    if (address === undefined) throw new RedisError(`a sentinel names no server: ${JSON.stringify(found)}`);
+    const reply = await server.send(['SENTINEL', 'GET-MASTER-ADDR-BY-NAME', masterName]);
+    if (reply === null) throw new RedisError(`the sentinels know no master named ${masterName}`);
+    const address = Array.isArray(reply) ? hostAndPort(String(reply[0]), String(reply[1])) : undefined;
+    if (address === undefined) throw new RedisError(`a sentinel names no server: ${JSON.stringify(reply)}`);
     return uriOf(address);
   };
   const ask = (host: string): Promise<string> =>
@@ -39,7 +39,7 @@ async function masterByMost({ hosts, masterName, uriOf }: ClusterAddress, system
   const causes: unknown[] = [];
   // A frozen or isolated sentinel must not delay the lookup.
   const { promise: majority, resolve } = Promise.withResolvers<void>();
-  const asked = hosts.map(async (host) => {
+  const answers = hosts.map(async (host) => {
     try {
       const uri = await ask(host);
       const count = (votes.get(uri) ?? 0) + 1;
@@ -49,7 +49,7 @@ async function masterByMost({ hosts, masterName, uriOf }: ClusterAddress, system
       causes.push(cause);
     }
   });
-  await Promise.race([majority, Promise.all(asked)]);
+  await Promise.race([majority, Promise.all(answers)]);
   const [most] = [...votes].sort(([, one], [, other]) => other - one);
   if (most !== undefined) return most[0];
   const reply = causes.find((cause) => cause instanceof RedisError);

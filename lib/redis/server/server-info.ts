@@ -93,8 +93,8 @@ export class Histories {
   /** Asks a new connection's server for its history. Returns true if the connection had another server before. */
   async meet(server: Server, connection: object): Promise<boolean> {
     const history = historyIn(await serverInfo(server)) ?? '';
-    const known = this.#met.indexOf(history);
-    const number = known === -1 ? this.#met.push(history) - 1 : known;
+    const index = this.#met.indexOf(history);
+    const number = index === -1 ? this.#met.push(history) - 1 : index;
     const before = this.#now.get(connection);
     this.#now.set(connection, number);
     return before !== undefined && before !== number;

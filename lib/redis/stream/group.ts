@@ -51,6 +51,6 @@ export async function assertAppendable(server: Server, stream: string): Promise<
 /** Returns the reply of XINFO; empty if there is no such stream or group. */
 export async function xinfo(server: Server, ...args: readonly string[]): Promise<readonly RedisValue[]> {
   const isMissing = ({ code, message }: RedisError): boolean => code === 'NOGROUP' || message.includes('no such key');
-  const found = await server.send(['XINFO', ...args]).catch(refusedAs([], isMissing));
-  return found as readonly RedisValue[];
+  const reply = await server.send(['XINFO', ...args]).catch(refusedAs([], isMissing));
+  return reply as readonly RedisValue[];
 }

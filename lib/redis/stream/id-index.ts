@@ -49,13 +49,13 @@ export class IdIndex {
 
   /** Returns a hash that begins with the digest of a producer. */
   producerHash(producer: string): string {
-    let known = this.#producers.get(producer);
-    if (known === undefined) {
-      known = this.#hash(PRODUCER, comparableName(producer));
+    let hash = this.#producers.get(producer);
+    if (hash === undefined) {
+      hash = this.#hash(PRODUCER, comparableName(producer));
       if (this.#producers.size === PRODUCERS_MAX) this.#producers.clear();
-      this.#producers.set(producer, known);
+      this.#producers.set(producer, hash);
     }
-    return known;
+    return hash;
   }
 
   // Fact: joining the key and a body copies both, and each Buffer is an object. Choice: one block begins with the key,

@@ -32,10 +32,10 @@ export async function inspectQueue(
 ): Promise<string> {
   const parts = queuePartitions(uri, partitions, { ...system, makes: false });
   const inspected = Promise.all(parts.map((part) => inspectPartition(part, program, system)));
-  const found = await inspected.catch((cause: unknown) => failStart(uri, cause));
-  const events = found.reduce((sum, one) => sum + one.events, 0);
+  const results = await inspected.catch((cause: unknown) => failStart(uri, cause));
+  const events = results.reduce((sum, one) => sum + one.events, 0);
   const streams = parts.length === 1 ? 'the stream' : `${parts.length} streams`;
-  return `queue ${maskedUri(uri)}: ${found[0]?.server}, ${events} events in ${streams}`;
+  return `queue ${maskedUri(uri)}: ${results[0]?.server}, ${events} events in ${streams}`;
 }
 
 async function inspectPartition(part: QueuePartition, program: 'gateway' | 'consumer', system: ClockAndRandom) {

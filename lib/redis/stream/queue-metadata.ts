@@ -52,8 +52,8 @@ export async function queueIdentity(
   if (plain && (await serverHello(server)).get('mode') === 'cluster')
     throw new QueueRefusal('this is a Redis Cluster: use redis+cluster://');
   // Reads first, because a server that refuses writes allows reads.
-  const found = await server.send(['HMGET', keyOf(stream, 'queue'), ...FIELDS]);
-  let stored = found as readonly (string | null)[];
+  const reply = await server.send(['HMGET', keyOf(stream, 'queue'), ...FIELDS]);
+  let stored = reply as readonly (string | null)[];
   if (!makes && stored.every((field) => field === null))
     return { id: '', secret: '', partitions, bodyBytesMax: undefined };
   const isMissing = (stored[2] ?? null) === null;
@@ -63,7 +63,7 @@ export async function queueIdentity(
     const made = await script.run(server, stream, args).catch((cause: unknown) => {
       // If the server refuses writes, the stored identity is still usable.
       if (isMissing) throw cause;
-      return found;
+      return reply;
     });
     stored = made as readonly (string | null)[];
   }

@@ -109,13 +109,13 @@ export class StreamTrimmer {
     const args = [retentionMs, clock.epochMs(), GROUP, CALL_ENTRIES, sharedMs].map(String);
     const askedMs = clock.epochMs();
     const reply = await withTimeout(clock, this.#script.run(server, stream, args), ANSWER_TIMEOUT_MS);
-    const [report, atMs, dropped, more, gone, serverMs] = reply as TrimReply;
-    const noted = fieldsOf(report);
-    const known = (name: string): number | undefined => {
-      const value = Number(noted.get(name) ?? -1);
+    const [report, atMs, dropped, more, deletions, serverMs] = reply as TrimReply;
+    const fields = fieldsOf(report);
+    const knownValue = (name: string): number | undefined => {
+      const value = Number(fields.get(name) ?? -1);
       return value < 0 ? undefined : value;
     };
-    const valueOf = (name: string): number => known(name) ?? 0;
+    const valueOf = (name: string): number => knownValue(name) ?? 0;
     this.serverOffsetMs = serverMs - clock.ms();
     this.#isCounterWrong = valueOf('recount') === 1;
     this.#isUncounted = valueOf('uncounted') === 1;
@@ -125,15 +125,18 @@ export class StreamTrimmer {
       events: valueOf('length'),
       // The server read its clock between this process's two readings.
       clockSkewMs: Math.max(0, askedMs - serverMs, serverMs - clock.epochMs(), valueOf('ahead')),
-      memoryBytes: known('memory'),
-      memoryLimitBytes: known('limit'),
-      acknowledged: known('acknowledged'),
-      consumers: known('consumers'),
-      replicas: known('replicas'),
+      memoryBytes: knownValue('memory'),
+      memoryLimitBytes: knownValue('limit'),
+      acknowledged: knownValue('acknowledged'),
+      consumers: knownValue('consumers'),
+      replicas: knownValue('replicas'),
     });
     if (dropped > 0) log.debug({ dropped }, 'dropped entries past retention');
-    if (gone.length > 0)
-      log.error({ entries: gone }, `${gone.length} entries were deleted by hand before they were acknowledged`);
+    if (deletions.length > 0)
+      log.error(
+        { entries: deletions },
+        `${deletions.length} entries were deleted by hand before they were acknowledged`,
+      );
     return more === 1;
   }
 }

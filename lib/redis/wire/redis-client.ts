@@ -126,8 +126,8 @@ export class RedisClient implements Client {
 export function sharedClients(): (uri: string, name: string) => Client {
   const latest = new Map<string, RedisClient>();
   return (uri, name) => {
-    const known = latest.get(uri);
-    const client = known?.wasLeft === false ? known : new RedisClient(uri, name);
+    const previous = latest.get(uri);
+    const client = previous?.wasLeft === false ? previous : new RedisClient(uri, name);
     latest.set(uri, client);
     return client;
   };

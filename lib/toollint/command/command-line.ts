@@ -44,6 +44,6 @@ async function dispatch(io: ProgramIo): Promise<number> {
   if (isAll || name === 'help' || flags.includes('--help') || flags.includes('-h'))
     return print(readFileSync(new URL(isAll ? 'help-all.txt' : 'help.txt', import.meta.url), 'utf8'));
   if (verb !== undefined) return (await verb())(args, io);
-  const known = [...VERBS.keys()].join(', ');
-  throw usageFailure(`${name === '' ? 'a verb is needed' : `unknown verb '${name}'`}: ${known}; see toollint --help`);
+  const names = [...VERBS.keys()].join(', ');
+  throw usageFailure(`${name === '' ? 'a verb is needed' : `unknown verb '${name}'`}: ${names}; see toollint --help`);
 }

@@ -18,7 +18,7 @@ export const EXPLAIN_OPTIONS = { baseline: text, report: text, ...SCOPE, renames
 
 export async function runExplain(args: readonly string[], io: ProgramIo): Promise<number> {
   const { values, positionals } = parseCommand(args, EXPLAIN_OPTIONS);
-  const [asked = ''] = inputsOf(positionals, 'toollint explain FINGERPRINT|PATH:LINE|LINE', 1, 1);
+  const [query = ''] = inputsOf(positionals, 'toollint explain FINGERPRINT|PATH:LINE|LINE', 1, 1);
   const { baseline: name = 'toollint-baseline.jsonl', report } = values;
   checkStandardInput([name, report]);
   const scope = scanOptions(values, [], io);
@@ -29,12 +29,12 @@ export async function runExplain(args: readonly string[], io: ProgramIo): Promis
     report === undefined
       ? await scan({ ...scope, baseline, changes })
       : await compare(baseline, await inputSource(report, io), { changes, exists: existsIn(io.cwd) });
-  const line = /^[0-9]{1,7}$/u.test(asked) ? (textIn(baseline).split('\n')[Number(asked) - 1] ?? '') : undefined;
+  const line = /^[0-9]{1,7}$/u.test(query) ? (textIn(baseline).split('\n')[Number(query) - 1] ?? '') : undefined;
   const oldNames = new Map([...(judged.baseline?.renames ?? [])].map(([old, now]) => [now, old]));
   const verdicts = verdictsOf(judged, typeof changes === 'object');
-  const found = verdicts.filter((verdict) => isAsked(verdict, asked, line, oldNames));
-  if (found.length === 0) throw usageFailure(`neither the findings nor ${name} have ${asked}`);
-  const texts = found.map(([{ ruleId, message, fingerprint, location }, verdict]) => {
+  const matches = verdicts.filter((verdict) => isAsked(verdict, query, line, oldNames));
+  if (matches.length === 0) throw usageFailure(`neither the findings nor ${name} have ${query}`);
+  const texts = matches.map(([{ ruleId, message, fingerprint, location }, verdict]) => {
     const place = [location.path ?? '(project)', location.line, location.column].filter((part) => part !== undefined);
     const lines = [`${place.join(':')} ${ruleId} ${message}`, verdict(), `fingerprint ${fingerprint}`];
     return `${lines.map(terminalText).join('\n  ')}\n`;
@@ -85,13 +85,13 @@ function whyKnown({ entry: { accepted }, by }: Known, hasChanges: boolean): stri
 /** `row` is the line of the baseline that is asked about; `names` has the old names of renamed files. */
 function isAsked(
   [one, , entry = one]: Verdict,
-  asked: string,
+  query: string,
   row: string | undefined,
   names: ReadonlyMap<string, string>,
 ) {
   const [file = '', id] = [entry.location.path, entry.fingerprint.slice(0, 32)];
   if (row !== undefined) return row.includes(id) && row.includes(file && JSON.stringify(names.get(file) ?? file));
-  const [, path = '', line] = /^(.+?):([0-9]+)(?::[0-9]+)?$/u.exec(asked) ?? [];
+  const [, path = '', line] = /^(.+?):([0-9]+)(?::[0-9]+)?$/u.exec(query) ?? [];
   if (path !== '') return one.location.path === path.replace(/^\.\//u, '') && one.location.line === Number(line);
-  return asked.length >= 8 && [one, entry].some(({ fingerprint }) => fingerprint.startsWith(asked.toLowerCase()));
+  return query.length >= 8 && [one, entry].some(({ fingerprint }) => fingerprint.startsWith(query.toLowerCase()));
 }

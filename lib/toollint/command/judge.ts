@@ -40,40 +40,40 @@ export type Judgment = Awaited<ReturnType<typeof judge>>;
 const NO_BASELINE: Baseline = { entries: [], expired: [], errorsOnly: false, notes: [], renames: new Map() };
 
 /** `found` has all findings of a scan, an import or a report. Throws ReportFailure for an unusable baseline or gate. */
-export async function judge(found: Report, evidence: Evidence, options: JudgeOptions) {
+export async function judge(current: Report, evidence: Evidence, options: JudgeOptions) {
   const { update, quiet = false } = options;
   const { unusedSuppressions = 0, exists = () => true, isChecked = () => false } = evidence;
   const changes = typeof options.changes === 'object' ? options.changes : undefined;
-  const known = changes?.renames ?? new Map<string, string>();
+  const renames = changes?.renames ?? new Map<string, string>();
   const isExact = changes !== undefined && changes.note === undefined;
   const renamesOf = (entries: readonly BaselineEntry[]) => {
-    if (isExact || update?.isElsewhere === true) return known;
-    const rest = entries.map((entry) => ({ ...entry, finding: renamed(entry.finding, known) }));
-    return new Map([...known, ...likelyRenames(rest, found.findings, exists)]);
+    if (isExact || update?.isElsewhere === true) return renames;
+    const rest = entries.map((entry) => ({ ...entry, finding: renamed(entry.finding, renames) }));
+    return new Map([...renames, ...likelyRenames(rest, current.findings, exists)]);
   };
-  const user = { ...found, quiet, today: dayOf(found.scan) };
+  const user = { ...current, quiet, today: dayOf(current.scan) };
   const pause = pausesFor(options.signal);
   const baseline = options.baseline && (await readBaseline(options.baseline, user, renamesOf, pause));
   const old = baseline ?? (update && NO_BASELINE);
   await pause();
-  const doubtsOf = evidence.doubtsOf ?? (() => Promise.resolve(doubtsIn(found, changes?.deleted)));
-  const matched = old && (await compareWith(old, found.findings, doubtsOf, changes));
+  const doubtsOf = evidence.doubtsOf ?? (() => Promise.resolve(doubtsIn(current, changes?.deleted)));
+  const matched = old && (await compareWith(old, current.findings, doubtsOf, changes));
   await pause();
-  checkAccepted(update?.accept?.rules ?? [], found);
+  checkAccepted(update?.accept?.rules ?? [], current);
   const isAccepted = ({ ruleId }: Finding) => update?.accept?.rules.includes(ruleId) === true;
   const isFirst = update !== undefined && baseline === undefined;
   const isAdded = (finding: Finding) => isAccepted(finding) || (isFirst && !isNeverBaselined(finding));
   const { true: added = [], false: news = [] } = Object.groupBy(matched?.news ?? [], (one) => `${isAdded(one)}`);
   const comparison = matched && { ...matched, news, unchanged: [...matched.unchanged, ...added] };
-  const counting = comparison?.news ?? found.findings;
+  const counting = comparison?.news ?? current.findings;
   const bySeverity = countSeverities(counting);
-  const report = selected(found, counting, comparison, quiet);
-  report.gate = evaluateGate(options.gate, report, bySeverity, found.selection.quiet);
+  const report = selected(current, counting, comparison, quiet);
+  report.gate = evaluateGate(options.gate, report, bySeverity, current.selection.quiet);
   const notes = [...(evidence.notes ?? []), ...(baseline?.notes ?? [])];
   if (changes?.note !== undefined) notes.push(changes.note);
   const reason = typeof options.changes === 'string' ? options.changes : 'the commit of the baseline is unknown';
   const fault = changes === undefined ? reason : undefined;
-  const likely = (baseline ?? NO_BASELINE).renames.size - known.size;
+  const likely = (baseline ?? NO_BASELINE).renames.size - renames.size;
   const because = fault === undefined ? '' : ` (${fault})`;
   if (likely > 0)
     notes.push(`${counted(likely, 'file')} with most findings of a missing one: regarded as renamed${because}`);
@@ -86,7 +86,7 @@ export async function judge(found: Report, evidence: Evidence, options: JudgeOpt
     const acceptance = (finding: Finding) => (isAccepted(finding) ? update.accept?.acceptance : undefined);
     const more = added.map((finding): BaselineEntry => ({ finding, accepted: acceptance(finding) }));
     const entries = [...remaining(old, comparison, isChecked), ...more];
-    const text = baselineText(entries, majorLinter(found), update.commit);
+    const text = baselineText(entries, majorLinter(current), update.commit);
     return { text, count: entries.length, hasCommit: changes?.note === undefined };
   };
   /** `errors` counts the error findings after the baseline and before the quiet filter. */
@@ -109,8 +109,8 @@ function selected(
   quiet: boolean,
 ): Report {
   const parseErrors = (comparison?.unchanged ?? []).filter(({ ruleId }) => ruleId === PARSE_ERROR_RULE);
-  const known = new Set(parseErrors.flatMap(({ location }) => location.path ?? []));
-  const isKnown = ({ kind, relativePath = '' }: Diagnostic) => kind === 'parse-error' && known.has(relativePath);
+  const paths = new Set(parseErrors.flatMap(({ location }) => location.path ?? []));
+  const isKnown = ({ kind, relativePath = '' }: Diagnostic) => kind === 'parse-error' && paths.has(relativePath);
   const report = buildReport({
     ...{ tool, scan, totalFiles: summary.totalFiles, suppressed: countIn(summary, 'suppressed') },
     diagnostics: execution.diagnostics.filter((one) => !isKnown(one)),
@@ -141,8 +141,8 @@ function* comparisonNotes(comparison: Comparison, exists: (path: string) => bool
   if (changed > 0 && fault !== undefined)
     yield `${changed} known on changed lines were found by their file alone, because ${fault}`;
   const contentOf = ({ fingerprint }: Finding) => fingerprint.slice(0, 32);
-  const gone = [...fixed, ...notVerifiable].filter(({ finding: { location } }) => !exists(location.path ?? '.'));
-  const contents = new Set(gone.map(({ finding }) => contentOf(finding)));
+  const absent = [...fixed, ...notVerifiable].filter(({ finding: { location } }) => !exists(location.path ?? '.'));
+  const contents = new Set(absent.map(({ finding }) => contentOf(finding)));
   const isMoved = (finding: Finding) => contents.has(contentOf(finding)) && exists(finding.location.path ?? '.');
   const moved = news.filter(isMoved).length;
   const reason = fault === undefined ? '' : ` (${fault})`;
@@ -171,10 +171,10 @@ function remaining(
   isChecked: (path: string) => boolean,
 ): BaselineEntry[] {
   const stale = notVerifiable.filter(({ finding }) => isChecked(finding.location.path ?? '.'));
-  const gone = new Set([...fixed, ...stale]);
+  const removals = new Set([...fixed, ...stale]);
   const changed = new Map(
     [...known].flatMap(([finding, { entry, by }]) => (by === 'fingerprint' ? [] : [[entry, { ...entry, finding }]])),
   );
   const ended = [...matchFindings(expired, news).known.values()].map(({ entry }) => entry);
-  return [...entries.filter((entry) => !gone.has(entry)).map((entry) => changed.get(entry) ?? entry), ...ended];
+  return [...entries.filter((entry) => !removals.has(entry)).map((entry) => changed.get(entry) ?? entry), ...ended];
 }

@@ -41,8 +41,8 @@ export type BaselineValues = Values<typeof BASELINE_OPTIONS>;
 
 export function gateFrom(values: Values<typeof VERDICT_OPTIONS>): GateConfig | undefined {
   const limits = Object.entries(LIMITS).flatMap(([option, metric]) => {
-    const given = values[option as keyof typeof LIMITS];
-    return given === undefined ? [] : [[metric, /^[0-9]+$/u.test(given) ? Number(given) : NaN]];
+    const text = values[option as keyof typeof LIMITS];
+    return text === undefined ? [] : [[metric, /^[0-9]+$/u.test(text) ? Number(text) : NaN]];
   });
   return chosenGate({ name: values.gate, limits: Object.fromEntries(limits) as Record<string, number> });
 }

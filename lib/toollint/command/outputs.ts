@@ -18,15 +18,15 @@ export type OutputPlan = Awaited<ReturnType<typeof planOutput>>;
 /** Throws ReportFailure for an unknown format, two documents in one place, or a place that is also an input. */
 export async function planOutput(values: OutputValues, io: ProgramIo, inputs: readonly (string | undefined)[]) {
   const { output, format = [], to = [] } = values;
-  const asked = [...format, ...to].map(targetOf);
-  const mains = asked.filter(({ file }) => file === undefined);
+  const entries = [...format, ...to].map(targetOf);
+  const mains = entries.filter(({ file }) => file === undefined);
   if (mains.length > 1)
     throw usageFailure('two formats for one output: name a file for each, as in --format sarif=out.sarif');
-  const isShown = asked.length === 0 && output === undefined && io.stdout.isTTY === true;
-  if (mains.length === 0 && (output !== undefined || asked.length === 0))
-    asked.unshift({ format: isShown ? 'pretty' : 'report', file: undefined });
+  const isShown = entries.length === 0 && output === undefined && io.stdout.isTTY === true;
+  if (mains.length === 0 && (output !== undefined || entries.length === 0))
+    entries.unshift({ format: isShown ? 'pretty' : 'report', file: undefined });
   // Without a file, the document goes to standard output.
-  const targets = asked.map((target) => ({ ...target, file: target.file ?? output }));
+  const targets = entries.map((target) => ({ ...target, file: target.file ?? output }));
   const outputs = new Map<string, string>();
   const check = (path: string, isOutput = false): string => {
     const { id, isFile } = placeOf(path);

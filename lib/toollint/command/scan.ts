@@ -22,15 +22,15 @@ export type ScanOptions = AnalysisOptions & JudgeOptions;
 
 export async function scan(options: ScanOptions): Promise<Judgment> {
   checkGateNeeds(options.gate, options.baseline !== undefined || options.update !== undefined);
-  const found = await analyse(options);
+  const result = await analyse(options);
   const { changes } = options;
   // In a sparse checkout, git has files that are not on disk.
   const isLeftOut = (path: string) =>
-    typeof changes === 'object' && changes.tracked.has(path) && !changes.deleted.has(path) && !found.exists(path);
+    typeof changes === 'object' && changes.tracked.has(path) && !changes.deleted.has(path) && !result.exists(path);
   const analysis: Analysis = {
-    ...found,
-    coverageOf: async (path) => (isLeftOut(path) ? undefined : found.coverageOf(path)),
-    isChecked: (path) => !isLeftOut(path) && found.isChecked(path),
+    ...result,
+    coverageOf: async (path) => (isLeftOut(path) ? undefined : result.coverageOf(path)),
+    isChecked: (path) => !isLeftOut(path) && result.isChecked(path),
   };
   return judge(analysis.report, { ...analysis, doubtsOf: doubtsFrom(analysis) }, options);
 }

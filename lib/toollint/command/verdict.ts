@@ -59,6 +59,6 @@ function codeOf({ report, errors, unusedSuppressions }: Judgment, flags: Verdict
   const isBad = isGated ? gate.status === 'failed' : errors > 0;
   if (flags['exit-zero'] === true && isBad) return [EXIT_OK, '--exit-zero'];
   const isWarning = gate.status === 'warning' && flags['fail-on-warning'] === true && flags['exit-zero'] !== true;
-  const found = errors === 0 ? 'no error finding' : counted(errors, 'error finding');
-  return [isBad || isWarning ? EXIT_FINDINGS : EXIT_OK, isGated ? `the gate is ${gate.status}` : found];
+  const total = errors === 0 ? 'no error finding' : counted(errors, 'error finding');
+  return [isBad || isWarning ? EXIT_FINDINGS : EXIT_OK, isGated ? `the gate is ${gate.status}` : total];
 }

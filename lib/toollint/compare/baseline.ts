@@ -183,10 +183,10 @@ export function likelyRenames(
   exists: (path: string) => boolean,
 ): [old: string, now: string][] {
   const before = contentsByFile(entries.map(({ finding }) => finding));
-  const gone = [...before.values()].filter(({ path }) => !exists(path));
-  if (gone.length === 0) return [];
+  const missing = [...before.values()].filter(({ path }) => !exists(path));
+  if (missing.length === 0) return [];
   const fresh = [...contentsByFile(findings).values()].filter(({ path }) => !before.has(path) && exists(path));
-  const pairs = gone.flatMap((old) => fresh.map((now) => ({ old, now, share: commonShare(old, now) })));
+  const pairs = missing.flatMap((old) => fresh.map((now) => ({ old, now, share: commonShare(old, now) })));
   const similar = pairs.filter(({ share }) => share > 1 / 2).sort((one, other) => other.share - one.share);
   const paired = new Set<unknown>();
   return similar.flatMap(({ old, now }): [string, string][] => {

@@ -51,13 +51,13 @@ export function summaryLines({ execution, summary, selection, gate }: ReportHead
   const { totalFiles, totalIssues, bySeverity } = summary;
   const { error, warning, info } = bySeverity;
   const suppressed = countIn(summary, 'suppressed');
-  const found = `${counted(error, 'error')}, ${counted(warning, 'warning')}, ${info} info`;
-  const left = suppressed > 0 ? `; ${suppressed} suppressed` : '';
+  const counts = `${counted(error, 'error')}, ${counted(warning, 'warning')}, ${info} info`;
+  const suppressions = suppressed > 0 ? `; ${suppressed} suppressed` : '';
   const failures = `${counted(summary.parseErrors, 'parse error')}, ${counted(summary.ruleErrors, 'rule error')}`;
   const verdict = ['gate', terminalText(gate.name ?? ''), gate.status].filter(Boolean).join(' ');
   const message = terminalText(gate.message ?? '');
   return [
-    `${counted(totalFiles, 'file')}, ${counted(totalIssues, 'finding')}: ${found}${left}`,
+    `${counted(totalFiles, 'file')}, ${counted(totalIssues, 'finding')}: ${counts}${suppressions}`,
     quiet ? 'only errors are listed' : '',
     baseline === undefined ? '' : `baseline: ${baselineCounts(baseline)}`,
     execution.status === 'incomplete' ? `incomplete: ${failures}` : '',

@@ -81,15 +81,15 @@ export async function importReports(sources: readonly DocumentSource[], options:
   for (const [index, { name }] of sources.entries())
     if (all[index]?.length === 0 && runs.length > 0)
       diagnostics.push({ kind: 'rule-error', message: `${name} has no runs` });
-  const seen = new Set([...runs.flatMap(({ paths }) => paths), ...places].map(fileOf));
-  seen.delete(undefined);
+  const files = new Set([...runs.flatMap(({ paths }) => paths), ...places].map(fileOf));
+  files.delete(undefined);
   const report = buildReport({
     tool: mergedTool(runs.map((run) => toolOf(run, findings))),
     scan: { ...UNKNOWN_SCOPE, timestamp, durationMs: 0, profile: null },
     findings,
     diagnostics: distinct(diagnostics),
     // A log without findings may name no file, but the linter did run.
-    totalFiles: runs.length === 0 ? 0 : Math.max(1, seen.size),
+    totalFiles: runs.length === 0 ? 0 : Math.max(1, files.size),
     suppressed: runs.reduce((sum, { suppressed }) => sum + suppressed, 0),
   });
   await pause();

@@ -29,19 +29,19 @@ export function pathsIn({ originalUriBaseIds = {}, artifacts, invocations = [] }
     const { folder, inner } = baseOf(base.uriBaseId, [...seen, id]);
     return { folder, inner: inner + whole };
   };
-  const known = [
+  const folders = [
     ...[...bases.keys()].map((id) => baseOf(id).folder),
     ...invocations.map(({ workingDirectory }) => asFolder(workingDirectory?.uri ?? '')),
   ].filter((folder) => /[^/:]/u.test(folder.replace(/^file:/iu, '')));
   return (location: ArtifactLocation | undefined): SarifPath | undefined => {
-    const given = location?.uri === undefined ? artifacts?.[location?.index ?? -1]?.location : location;
-    if (given?.uri === undefined) return undefined;
-    const { uri } = given;
+    const target = location?.uri === undefined ? artifacts?.[location?.index ?? -1]?.location : location;
+    if (target?.uri === undefined) return undefined;
+    const { uri } = target;
     if (isAbsoluteUri(uri)) {
-      const folder = known.find((one) => uri.startsWith(one));
+      const folder = folders.find((one) => uri.startsWith(one));
       return { whole: uri, bare: folder === undefined ? undefined : uri.slice(folder.length) };
     }
-    const { folder, inner } = baseOf(given.uriBaseId);
+    const { folder, inner } = baseOf(target.uriBaseId);
     return { whole: folder + inner + uri, bare: inner + uri };
   };
 }
@@ -68,15 +68,15 @@ export function placerFor(roots: readonly string[], paths: Iterable<SarifPath>) 
     return isThere ? inside(absolute.slice(elsewhere.length)) : undefined;
   };
   const exists = (place: string | undefined) => place !== undefined && mayExist(resolve(roots[0] ?? '/', place));
-  const known = new Map<string, string | undefined>();
+  const cache = new Map<string, string | undefined>();
   return (path: SarifPath) => {
     const key = `${path.whole}\0${path.bare}`;
-    if (known.has(key)) return known.get(key);
+    if (cache.has(key)) return cache.get(key);
     const place = placeOf(path, decoded);
     // Many linters write a path without encoding it, and the name of a file may contain '%41'.
     const literal = !path.whole.includes('%') || exists(place) ? undefined : placeOf(path, (text) => text);
-    known.set(key, exists(literal) ? literal : place);
-    return known.get(key);
+    cache.set(key, exists(literal) ? literal : place);
+    return cache.get(key);
   };
 }
 

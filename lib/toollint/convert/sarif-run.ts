@@ -223,8 +223,8 @@ function messageText(
   { id, text, markdown, arguments: values = [] }: sarif.Message = {},
   ...tables: (Readonly<Record<string, sarif.Message>> | undefined)[]
 ): string {
-  const known = id === undefined ? [] : tables.map((table = {}) => (Object.hasOwn(table, id) ? table[id]?.text : ''));
-  const pattern = text ?? known.find(Boolean) ?? markdown;
+  const texts = id === undefined ? [] : tables.map((table = {}) => (Object.hasOwn(table, id) ? table[id]?.text : ''));
+  const pattern = text ?? texts.find(Boolean) ?? markdown;
   if (pattern === undefined) return [id, ...values].filter(Boolean).join(' ');
   return values.length === 0 ? pattern : expanded(pattern, values);
 }

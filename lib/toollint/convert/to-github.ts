@@ -14,10 +14,10 @@ export function* githubText(report: Report): Generator<string> {
 }
 
 function commandLine(command: string, properties: Readonly<Record<string, unknown>>, message: string): string {
-  const given = Object.entries(properties)
+  const pairs = Object.entries(properties)
     .filter(([, value]) => value !== undefined)
     .map(([name, value]) => `${name}=${escaped(String(value)).replaceAll(':', '%3A').replaceAll(',', '%2C')}`);
-  return `::${command} ${given.join(',')}::${escaped(message)}\n`;
+  return `::${command} ${pairs.join(',')}::${escaped(message)}\n`;
 }
 
 const escaped = (text: string) => terminalLines(text).replaceAll('%', '%25').replaceAll('\n', '%0A');

@@ -66,9 +66,9 @@ function verdictOf({ gate, summary, selection, execution, scan }: Report, rows: 
   const canFail = scan.scopeKnown || baseline !== undefined;
   const isBad = judged ? gate.status === 'failed' : canFail && rows.some(isError);
   const edge = isGood ? 'good' : isBad || execution.status !== 'complete' ? 'bad' : 'warn';
-  const found = totalIssues === 0 ? 'No findings' : `${grouped(totalIssues)} finding${totalIssues === 1 ? '' : 's'}`;
+  const total = totalIssues === 0 ? 'No findings' : `${grouped(totalIssues)} finding${totalIssues === 1 ? '' : 's'}`;
   const lines = [
-    ...[gate.message, judged ? found : undefined],
+    ...[gate.message, judged ? total : undefined],
     ...[baseline && `Baseline: ${baselineCounts(baseline)}`, quiet ? 'Only errors are listed' : undefined],
   ].filter((line) => line !== undefined);
   const legend = SEVERITIES.map((one) => {
@@ -78,7 +78,7 @@ function verdictOf({ gate, summary, selection, execution, scan }: Report, rows: 
   return (
     `<section class="card ${edge}"><h1>Code analysis</h1>` +
     `<p class="verdict ${judged ? gate.status : isGood ? 'passed' : 'found'}">` +
-    `${judged ? `Gate ${escaped(gate.name ?? '')}: ${gate.status}` : found}</p><ul class="legend">${legend.join('')}` +
+    `${judged ? `Gate ${escaped(gate.name ?? '')}: ${gate.status}` : total}</p><ul class="legend">${legend.join('')}` +
     `</ul>${lines.map((line) => `<p>${escaped(line)}</p>`).join('')}</section>\n`
   );
 }

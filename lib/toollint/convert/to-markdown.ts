@@ -28,8 +28,8 @@ export function* markdownText(report: Report, { links }: ConvertOptions): Genera
 
 /** Returns the first texts that together have at most this many bytes. */
 function fitting(texts: readonly string[], bytes: number): readonly string[] {
-  let left = bytes;
-  const over = texts.findIndex((text) => (left -= Buffer.byteLength(text)) < 0);
+  let bytesLeft = bytes;
+  const over = texts.findIndex((text) => (bytesLeft -= Buffer.byteLength(text)) < 0);
   return over < 0 ? texts : texts.slice(0, over);
 }
 

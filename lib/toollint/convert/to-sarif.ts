@@ -40,8 +40,8 @@ export function* sarifText(report: Report, options: ConvertOptions): Generator<s
 /** Fixed findings are not counted. */
 function worstOf(stated: readonly Stated[], most = Infinity): readonly Stated[] {
   const findings = stated.flatMap(({ finding, state }) => (state === 'fixed' ? [] : [finding]));
-  const left = new Set(bySeverity({ findings }).slice(most));
-  return stated.filter(({ finding }) => !left.has(finding));
+  const rest = new Set(bySeverity({ findings }).slice(most));
+  return stated.filter(({ finding }) => !rest.has(finding));
 }
 
 function descriptorOf({ ruleId, docsUrl, category, standardIds }: Finding, description?: string): ReportingDescriptor {

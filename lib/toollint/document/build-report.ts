@@ -22,10 +22,10 @@ export function buildReport({ tool, scan, totalFiles, suppressed = 0, ...content
     failures.length === 0 && totalFiles === 0
       ? { status: 'no-files', diagnostics: [{ kind: 'no-files', message: 'no file to analyze was found' }] }
       : { status: failures.length === 0 ? 'complete' : 'incomplete', diagnostics: failures };
-  const seen = new Map<string, number>();
+  const counts = new Map<string, number>();
   const findings = contents.findings.map((finding) => {
-    const occurrence = (seen.get(finding.fingerprint) ?? 0) + 1;
-    seen.set(finding.fingerprint, occurrence);
+    const occurrence = (counts.get(finding.fingerprint) ?? 0) + 1;
+    counts.set(finding.fingerprint, occurrence);
     return occurrence === finding.occurrence ? finding : { ...finding, occurrence };
   });
   const summary = summaryOf(totalFiles, findings, failures);

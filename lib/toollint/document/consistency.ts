@@ -38,15 +38,15 @@ function* checkPath(path: string | undefined, pointer: string): Contradictions {
 }
 
 function* checkFindings({ findings, scan, selection }: Report): Contradictions {
-  const seen = new Map<string, { count: number; first: Finding }>();
+  const groups = new Map<string, { count: number; first: Finding }>();
   const enabled = new Set(scan.enabledRuleIds);
   for (const [index, finding] of findings.entries()) {
     const at = `/findings/${index}`;
     const { ruleId, severity, fingerprint, occurrence, location } = finding;
     for (const name of ['fingerprint', 'ruleId', 'message'] as const)
       if (finding[name] === '') yield ['empty-text', `${at}/${name}`, 'the text is empty'];
-    const { first, count } = seen.get(fingerprint) ?? { count: 0, first: finding };
-    seen.set(fingerprint, { first, count: count + 1 });
+    const { first, count } = groups.get(fingerprint) ?? { count: 0, first: finding };
+    groups.set(fingerprint, { first, count: count + 1 });
     if (fingerprint !== '' && occurrence !== count + 1)
       yield ['wrong-occurrence', `${at}/occurrence`, `expected occurrence ${count + 1} of this fingerprint`];
     const { scope, path } = first.location;

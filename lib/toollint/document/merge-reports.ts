@@ -40,8 +40,8 @@ function checkFits({ report: first, name: firstName }: NamedReport, { report, na
   if (one.versions === two.versions) return;
   if (one.names === two.names) refuse(`it is of ${two.versions}, not of ${one.versions}`);
   // If two linters share a rule id, a finding would not show which of them reported it.
-  const known = new Set(first.findings.map(({ ruleId }) => ruleId));
-  const shared = report.findings.find(({ ruleId }) => known.has(ruleId));
+  const ruleIds = new Set(first.findings.map(({ ruleId }) => ruleId));
+  const shared = report.findings.find(({ ruleId }) => ruleIds.has(ruleId));
   if (shared !== undefined) refuse(`${one.names} and ${two.names} both have a rule ${shared.ruleId}`);
 }
 

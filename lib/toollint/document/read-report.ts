@@ -79,6 +79,6 @@ function describe({ type, value, message, schema }: ValueError, variants: readon
   const expected = names === '' ? message.replace(/^Expected /u, '') : `one of ${names}`;
   // JSON.stringify would write a number that is too large as null.
   const text = typeof value === 'number' ? String(value) : (JSON.stringify(value) ?? 'nothing');
-  const found = Array.isArray(value) ? 'an array' : isObject(value) ? 'an object' : text;
-  return `expected ${expected}, found ${found.length > 60 ? `${found.slice(0, 57)}...` : found}`;
+  const kind = Array.isArray(value) ? 'an array' : isObject(value) ? 'an object' : text;
+  return `expected ${expected}, found ${kind.length > 60 ? `${kind.slice(0, 57)}...` : kind}`;
 }

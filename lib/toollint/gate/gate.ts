@@ -32,8 +32,8 @@ export function chosenGate({ name, limits = {} }: GateRequest): GateConfig | und
     throw new ReportFailure('gate', `the limit of ${metric} must be an integer of 0 or more`);
   });
   if (name === undefined) return more.length === 0 ? undefined : { name: 'cli', limits: more };
-  const found = GATES.find((gate) => gate.name === name);
-  if (found !== undefined) return { name, limits: [...found.limits, ...more] };
+  const match = GATES.find((gate) => gate.name === name);
+  if (match !== undefined) return { name, limits: [...match.limits, ...more] };
   throw new ReportFailure('gate', `unknown gate '${name}': known are ${GATES.map((gate) => gate.name).join(', ')}`);
 }
 

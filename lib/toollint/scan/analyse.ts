@@ -71,11 +71,11 @@ export async function analyse(options: AnalysisOptions) {
   };
 }
 
-async function lintableFiles(engine: EslintEngine, found: readonly FoundFile[]) {
+async function lintableFiles(engine: EslintEngine, candidates: readonly FoundFile[]) {
   const files: FoundFile[] = [];
   const enabledRuleIds = new Set<string>();
   let unconfigured: ConfigMissing | undefined;
-  for (const file of found) {
+  for (const file of candidates) {
     try {
       const rules = await engine.rulesFor(file.kind === 'folder' ? join(file.absolute, 'x.js') : file.absolute);
       if (rules === undefined) continue;
@@ -164,10 +164,10 @@ function readSuppressions(root: string): Suppressions {
 function suppress(messages: readonly LintMessage[], allowed: Suppressions[string] = {}) {
   const counts = new Map(Object.entries(allowed).map(([ruleId, { count }]) => [ruleId, count]));
   const errors = Map.groupBy(messages, ({ ruleId, severity }) => (severity === 'error' ? ruleId : null));
-  const found = (ruleId: string | null) => errors.get(ruleId)?.length ?? 0;
+  const errorCount = (ruleId: string | null) => errors.get(ruleId)?.length ?? 0;
   const isSuppressed = ({ ruleId }: LintMessage) =>
-    found(ruleId) > 0 && found(ruleId) <= (counts.get(ruleId ?? '') ?? 0);
-  const unused = [...counts].filter(([ruleId, count]) => found(ruleId) < count).length;
+    errorCount(ruleId) > 0 && errorCount(ruleId) <= (counts.get(ruleId ?? '') ?? 0);
+  const unused = [...counts].filter(([ruleId, count]) => errorCount(ruleId) < count).length;
   const { true: suppressed = [], false: shown = [] } = Object.groupBy(messages, (one) => `${isSuppressed(one)}`);
   return { messages: shown, suppressed, unused };
 }

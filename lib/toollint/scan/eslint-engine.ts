@@ -29,7 +29,7 @@ export class EslintEngine {
   readonly #ESLint: typeof eslint.ESLint;
   readonly #eslint: eslint.ESLint;
   readonly #configs = new Set<ResolvedConfig>();
-  readonly #asked = new Set<string>();
+  readonly #ruleIds = new Set<string>();
   /** The rules that threw in the current file, with their messages. */
   readonly #crashes = new Map<string, string>();
   /** The only rule that runs, '' for none. */
@@ -46,7 +46,7 @@ export class EslintEngine {
       // ESLint calls the filter for every enabled rule in every run, so one instance serves all runs.
       ruleFilter: ({ ruleId }) => {
         const runs = this.#alone === undefined ? !this.#crashes.has(ruleId) : ruleId === this.#alone;
-        if (runs) this.#asked.add(ruleId);
+        if (runs) this.#ruleIds.add(ruleId);
         return runs;
       },
     });
@@ -80,7 +80,7 @@ export class EslintEngine {
     this.#crashes.clear();
     for (;;) {
       try {
-        this.#asked.clear();
+        this.#ruleIds.clear();
         const [result] = await this.#eslint.lintText(text, { filePath: path });
         const config = await this.#configFor(path);
         const checked = isOn(config?.linterOptions?.reportUnusedDisableDirectives) && this.#crashes.size === 0;
@@ -88,7 +88,7 @@ export class EslintEngine {
         return {
           ...{ messages: messages.map(engineMessage), suppressed: suppressedMessages.map(engineMessage) },
           /** The rules that ran to the end of the file, including the check for unused directives. */
-          ran: [...this.#asked, ...(checked ? [UNUSED_DIRECTIVE_RULE] : [])],
+          ran: [...this.#ruleIds, ...(checked ? [UNUSED_DIRECTIVE_RULE] : [])],
           crashes: [...this.#crashes].map(([ruleId, message]) => ({ ruleId, message })),
         };
       } catch (cause) {

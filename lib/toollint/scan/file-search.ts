@@ -131,16 +131,16 @@ function relativeTo(root: string, absolute: string): string | undefined {
 }
 
 async function findFiles(request: SearchRequest, starts: readonly Entry[]): Promise<Entry[]> {
-  const found = new Map<string, Entry>();
+  const files = new Map<string, Entry>();
   for (const start of starts) {
     const isNamed = ({ kind, path }: Entry) => kind === 'folder' || isNamedBy(start, path);
     const add = (file: Entry) => {
-      if (isNamed(file) && isWanted(file, request)) found.set(file.absolute, file);
+      if (isNamed(file) && isWanted(file, request)) files.set(file.absolute, file);
     };
     if (start.kind === 'file') add(start);
     else await walk(request, start.absolute, start.kind === 'folder' ? start.path : '.', add);
   }
-  return [...found.values()].sort((left, right) => byCodeUnits(left.path, right.path));
+  return [...files.values()].sort((left, right) => byCodeUnits(left.path, right.path));
 }
 
 const isNamedBy = (start: Entry, path: string) =>
