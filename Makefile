@@ -32,9 +32,8 @@ ingest-test: setup postgres ## run all tests except the long ones; COVERAGE=1: u
 C8 := bin/node node_modules/c8/bin/c8.js --reporter=text-summary --include 'lib/**' --all --src lib --merge-async \
   --temp-directory node_modules/.cache/coverage --check-coverage --lines 97 --branches 93 --functions 0 --statements 0
 
-# The files of a list of folders share a process, which imports everything once and runs one case after the other. A file
-# in another folder, or named *.apart.test.ts, has a process of its own. More of these run than there are cores, because
-# most wait for other processes.
+# The files of a list of folders share a process, and their cases run one after the other. A file in another folder, or
+# named *.apart.test.ts, has a process of its own. More of these run than there are cores, because most wait for others.
 together := bench deploy gateway http identity ingest process simulation telemetry
 waiting := admin send
 analyzing := toollint/*

@@ -47,9 +47,9 @@ end
 -- Choice: no such text, and no table for one new event without notes. Effect: 162.7 to 156.0 µs, in alternating runs.
 if count == 1 and not isAhead then
   local field, digests, producer, notes = struct.unpack(FIELD .. EVENT, events)
-  local isKnown = notes ~= ''
-  for start in string.gmatch(starts, '%d+') do isKnown = isKnown or call('HGET', ids .. ':' .. start, field) end
-  if not isKnown then
+  local isSimple = notes == ''
+  for start in string.gmatch(starts, '%d+') do isSimple = isSimple and not call('HGET', ids .. ':' .. start, field) end
+  if isSimple then
     local entry = call('XADD', stream, '*', 'producer', producer, 'body', ARGV[3])
     record(entry, field, digests .. sub(entry, PREFIX + 1))
     return '0'
