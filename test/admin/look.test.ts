@@ -36,6 +36,16 @@ describe('status', () => {
     const { out } = await admin.run(t, 'status');
     for (const shown of [/append-only file is off/, /ingest +1 /, /1 event, 3 quarantine rows/, /1 +id_conflict/])
       assert.match(out, shown);
+    const server = admin.redis.uri.replace('redis://', '');
+    const two = { queue: admin.queue(t, `dispatcher://${server},${server}`) };
+    await admin.assertShows(
+      t,
+      'status --json',
+      0,
+      /"servers":\[\{[^{}]*"partitions":\["ingest-a","ingest-b"\]/,
+      '',
+      two,
+    );
   });
 
   it('shows the queue that answers, and fails if another one does not', async (t) => {
@@ -155,6 +165,9 @@ describe('schema try', () => {
     await admin.assertShows(t, `schema try ${lenient}`, 0, /^1 of 1 event quarantined by a schema would land$/m);
     const stays = /^0 of 1 event quarantined by a schema would land\n {2}cured {2}\/n must be integer$/m;
     await admin.assertShows(t, `schema try ${schema('t.json', rules)}`, 1, stays);
+    admin.sql("UPDATE events_quarantine SET quarantined_at = '2026-01-01T00:00:00.000Z'");
+    const none = /^2 of 3 events of t since .* would be refused\n.*\n.*\n$/;
+    await admin.assertShows(t, `schema try ${strict}`, 1, none);
   });
 
   it('reports a type without events and an unusable file', async (t) => {

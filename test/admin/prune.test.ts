@@ -55,10 +55,12 @@ describe('prune', () => {
 
   it('keeps rows newer than one hour before the oldest unlanded event', async (t) => {
     await fill([3, 5, 6.02, 7]);
-    await admin.redis.command('XADD', 'ingest', `${Date.now() - 6 * DAY_MS}-0`, 'producer', 'p', 'body', 'x');
-    await admin.redis.command('XGROUP', 'CREATE', 'ingest', 'warehouse', '0');
+    await admin.redis.command('XADD', 'ingest-b', `${Date.now() - 6 * DAY_MS}-0`, 'producer', 'p', 'body', 'x');
+    await admin.redis.command('XGROUP', 'CREATE', 'ingest-b', 'warehouse', '0');
     const told = /^an unlanded event on the queue is older: only rows before <time> are removed$/m;
-    await admin.assertShows(t, 'prune --older-than 2d', 0, undefined, told);
+    const server = admin.redis.uri.replace('redis://', '');
+    const queue = admin.queue(t, `dispatcher://${server},${server}`);
+    await admin.assertShows(t, 'prune --older-than 2d', 0, undefined, told, { queue });
     assert.deepEqual(ids(), ['3', '5', '6.02']);
   });
 
@@ -112,6 +114,15 @@ describe('prune', () => {
       await admin.assertShows(t, 'prune --older-than 400d', 1, '', told, change);
     assert.deepEqual(admin.audit(), []);
     await admin.assertShows(t, 'prune --older-than 400d', 0, undefined, undefined, { clock: clockOff(() => 50_000) });
+  });
+
+  it('ends after a page at a signal, and deletes the rest when it is run again', async (t) => {
+    await admin.warehouse.land(Array.from({ length: 1_001 }, (_, at) => landing(`${at}`)));
+    admin.sql(`UPDATE events SET landed_at = '${daysAgo(401)}'`);
+    const stopped = AbortSignal.abort();
+    const told = /^interrupted; run again for the rest$/m;
+    await admin.assertShows(t, 'prune --older-than 400d', 1, /^removed 1,000 rows /, told, { stopped });
+    await admin.assertShows(t, 'prune --older-than 400d', 0, /^removed 1 row /);
   });
 
   it('deletes nothing after a no, or while the queue is unavailable', async (t) => {

@@ -77,8 +77,10 @@ describe('reconcile', () => {
     await assertFound(t, { entries: 3, waiting: 1, missing: 2 }, 1);
     await admin.consume(t);
     await admin.landed();
-    const { filled } = await assertFound(t, { entries: 3, landed: 1, missing: 2 }, 0, ' --land');
+    const file = join(temporaryFolder(), 'ingest.prom');
+    const { filled } = await assertFound(t, { entries: 3, landed: 1, missing: 2 }, 0, ` --land --metrics ${file}`);
     assert.deepEqual([filled, ids()], [2, 'a,b,c']);
+    assert.match(readFileSync(file, 'utf8'), /place="landed"\} 3\n[^]*place="missing"\} 0\n/);
     await admin.landed();
     await assertFound(t, { entries: 3, landed: 3 });
   });
@@ -174,6 +176,9 @@ describe('reconcile', () => {
     await admin.landed();
     admin.sql('CREATE TABLE saved AS SELECT * FROM events; CREATE TABLE saved_q AS SELECT * FROM events_quarantine');
     for (const id of ['a', 'x']) assert.equal((await admin.run(t, `erase ${id}`)).code, 0);
+    // Later erasures, more than are read at a time.
+    const later = Array.from({ length: 1_000 }, (_, at) => [String(Date.now() + 60_000), `later-${at}`]).flat();
+    await admin.redis.command('ZADD', '{ingest}:erased', ...later);
     await admin.landed();
     admin.sql(`DELETE FROM events; INSERT INTO events SELECT * FROM saved WHERE id <> 'c';
       DELETE FROM events_quarantine; INSERT INTO events_quarantine SELECT * FROM saved_q; DELETE FROM ingest_audit;
@@ -215,12 +220,18 @@ describe('reconcile', () => {
   it('fails with --land while a consumer holds the entry of an erased event, and erases it once it is acknowledged', async (t) => {
     // The id is unknown, but noted.
     await admin.assertShows(t, 'erase a', 1);
-    const entry = String(await add('a'));
+    await admin.accept(t, 'a', body('a'));
+    const [{ entry } = assert.fail()] = await admin.redis.entries();
     await admin.redis.command('XREADGROUP', 'GROUP', 'warehouse', 'holder', 'STREAMS', 'ingest', '>');
     await admin.redis.command('ZADD', '{ingest}:replicas', String(Date.now() + 60_000), 'holder');
     const file = join(temporaryFolder(), 'ingest.prom');
     const line = `reconcile --land --metrics ${file}`;
-    await admin.assertShows(t, line, 1, /1 body held by a consumer/, undefined, { clock: fast });
+    const server = admin.redis.uri.replace('redis://', '');
+    const [first, other] = [admin.queue(t, admin.redis.uri), admin.queue(t, `dispatcher://${server},${server}`)];
+    await admin.redis.command('XADD', 'ingest-a', '*', 'producer', 'shop', 'body', body('bystander'));
+    const queue = { uri: '', streams: [...first.streams, ...other.streams] };
+    await admin.assertShows(t, line, 1, /1 body held by a consumer/, undefined, { clock: fast, queue });
+    await admin.assertShows(t, 'erase a', 1, undefined, /^not done: a consumer holds 1 entry;/m, { clock: fast });
     assert.match(readFileSync(file, 'utf8'), /^ingest_reconcile_bodies_back 1$/m);
     assert.match(JSON.stringify(await admin.redis.entries()), new RegExp(SECRET));
     await admin.redis.command('XACK', 'ingest', 'warehouse', entry);

@@ -80,6 +80,11 @@ describe('the control', () => {
       'worse',
       [...[run({ ...LATE, p99Ms: 700 }, HELD, { base: LATE }), run({ ...LATE, p99Ms: 700 }, HELD, { base: LATE })]],
     ],
+    [
+      'that was held up excuses a gateway that was a little later than the base',
+      'pass',
+      [...[1, 2].map(() => run({ ...LATE, p99Ms: 300 }, HELD, { base: LATE })), run(FINE)],
+    ],
     ['that was held up leaves a single bad run without a verdict', 'no verdict', [run(LATE, HELD)]],
     ['has no word on a run that offered less than 95 % of the load', 'no verdict', [run(unsent)]],
     ['lets a late gateway not pass with a run that was not offered', 'worse', [run(unsent), run(LATE)]],
@@ -96,6 +101,7 @@ describe('the control', () => {
     const slow = run({ ...FINE, fullSpeedPerS: 2_000 });
     assert.equal(outcome({ runs: [slow, slow, slow] }), 'worse');
     assert.equal(outcome({ runs: [slow, slow, run(FINE)] }), 'pass');
+    assert.equal(outcome({ runs: [slow, slow] }), 'no verdict');
   });
 
   it('decides whether a round that ended early was the fault of the gateway', () => {
@@ -104,7 +110,8 @@ describe('the control', () => {
     assert.equal(outcome({ failures: [own] }), 'pass');
     assert.equal(outcome({ failures: [own, own] }), 'worse');
     assert.equal(outcome({ failures: [own, failed('Error: fastify: a broken connection')] }), 'pass');
-    assert.equal(outcome({ failures: [own, failed('Error: gateway: an answer 503', LATE)] }), 'pass');
+    for (const slow of [LATE, { ...FINE, p99Ms: 150 }])
+      assert.equal(outcome({ failures: [own, failed('Error: gateway: an answer 503', slow)] }), 'pass');
   });
 });
 
@@ -128,9 +135,14 @@ describe('the step from the commit before', () => {
     assert.equal(outcomeOf(costs, [], pairs([14, 13], [13, 6], [12, 5])), 'worse');
   });
 
-  it('has no verdict on p99 if the machine delayed the control', () => {
-    const runs = SAME.map((one, at) => (at === 0 ? { ...one, control: { ...FINE, p99Ms: 26 } } : one));
-    assert.equal(outcomeOf(steps(1, 1, 1), [], runs), 'no verdict');
+  it('has no verdict on p99 if the machine delayed the control, or if the load was not offered', () => {
+    for (const control of [
+      { ...FINE, p99Ms: 26 },
+      { ...FINE, offeredShare: 0.94 },
+    ]) {
+      const runs = SAME.map((one, at) => (at === 0 ? { ...one, control } : one));
+      assert.equal(outcomeOf(steps(1, 1, 1), [], runs), 'no verdict');
+    }
   });
 
   it('fails a change that allocates 15 % more', () => {
@@ -150,11 +162,16 @@ describe('the step from the commit before', () => {
   it('fails a change that costs more at the fixed rate, whatever it saves at saturation', () => {
     assert.equal(outcomeOf(steps(0.9, 0.9, 0.9), [], atRate(1.2, 1.22, 1.21)), 'worse');
     assert.equal(outcomeOf(steps(0.9, 0.9, 0.9), [], atRate(1.02, 1.05, 1.01)), 'pass');
+    const disturbed = atRate(1.5, 1.5, 1.5).map((one) => ({ ...one, foreignShare: 0.7 }));
+    assert.equal(outcomeOf(steps(1, 1, 1), [], [...atRate(1.02, 1.05, 1.01), ...disturbed]), 'pass');
   });
 
   it('passes a recorded step up to its limit', () => {
-    const recorded = [{ since: 'abcdef', gateway: 1.1, redis: 1, ordinary: 1.25, reason: 'a keyed index' }];
+    const recorded = [
+      { since: 'abcdef', gateway: 1.1, redis: 1.2, heap: 1.3, ordinary: 1.25, reason: 'a keyed index' },
+    ];
     assert.equal(outcomeOf(steps(1.08, 1.09, 1.08), recorded, atRate(1.2, 1.22, 1.21)), 'pass');
+    assert.equal(outcomeOf(ofEach(steps(1, 1, 1), { redisToBase: 1.15, heapToBase: 1.25 }), recorded), 'pass');
     assert.equal(outcomeOf(steps(1.14, 1.15, 1.13), recorded), 'worse');
     const elsewhere = recorded.map((step) => ({ ...step, since: '999' }));
     assert.equal(outcomeOf(steps(1.08, 1.09, 1.08), elsewhere), 'worse');

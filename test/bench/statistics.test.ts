@@ -13,4 +13,6 @@ it('the verdict on a limit is unclear if a wide interval contains it', () => {
   assert.equal(limitVerdict(spread([1.05, 1.09, 1.12]), { atMost: 1.1 }), 'reached');
   assert.equal(limitVerdict(spread([0.65, 0.68, 0.71]), { atLeast: 0.7 }), 'missed');
   assert.equal(limitVerdict(spread([0.7, 1.0, 1.6]), { atMost: 1.1 }), 'unclear');
+  assert.equal(limitVerdict(spread([0.95, 1.0, 1.15]), { atMost: 1.1 }), 'reached', 'narrow: 10 % on each side');
+  assert.equal(limitVerdict(spread([]), { atMost: 1.1 }), 'unclear');
 });

@@ -3,13 +3,38 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { describe, it } from 'node:test';
+import { gzipSync, zstdCompressSync } from 'node:zlib';
 import fc from 'fast-check';
 import { openInput } from '../../lib/send/input.ts';
 import { lines } from '../../lib/send/lines.ts';
+import { Position } from '../../lib/send/position.ts';
 import { everyOf, temporaryFolder } from '../support/scope.ts';
+import { SYSTEM } from '../support/system.ts';
 
 const cut = async (chunks: readonly Buffer[]) =>
   (await everyOf(lines(Readable.from(chunks)))).map(({ number, bytes }) => ({ number, bytes }));
+
+it('a file may be compressed with gzip or zstd, and an incomplete one is refused with its last whole line', async () => {
+  const text = Array.from({ length: 500 }, (_, at) => `{"id":"${at}"}\n`).join('');
+  for (const [end, compressed] of [
+    ['gz', gzipSync(text)],
+    ['zst', zstdCompressSync(text)],
+  ] as const) {
+    const path = join(temporaryFolder(), `events.${end}`);
+    writeFileSync(path, compressed);
+    assert.equal((await everyOf(openInput(path, false).events)).length, 500);
+    writeFileSync(path, compressed.subarray(0, -20));
+    const message = new RegExp(`^${path}: the file was cut off: .*; the last whole line is \\d+$`);
+    await assert.rejects(everyOf(openInput(path, false).events), { message });
+  }
+});
+
+it('a position counts only for the gateway to which its run has sent', () => {
+  const file = join(temporaryFolder(), 'events');
+  writeFileSync(`${file}.position`, JSON.stringify({ url: 'https://one/', line: 7, sha256: '' }), { mode: 0o600 });
+  const lineOf = (url: string): number => new Position(file, url, SYSTEM.clock).line;
+  assert.deepEqual(['https://one/', 'https://other/'].map(lineOf), [7, 0]);
+});
 
 describe('lines', () => {
   it('keeps the bytes and the number of each line, however the input is split, and skips blank lines', async () => {
