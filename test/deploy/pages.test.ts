@@ -40,6 +40,19 @@ describe('the image', () => {
     const options = (text: string): string[] => text.match(/--(?!disable)[a-z-]+(=\d+)?/g) ?? [];
     assert.equal(options(launcher).length, 3);
     assert.deepEqual(ENTRYPOINT, ['node', '--disable-sigusr1', ...options(launcher)]);
+    const [threshold = ''] = /(?<=MALLOC_MMAP_THRESHOLD_:-)\d+/.exec(read('bin/ingest-gateway')) ?? [];
+    assert.match(read('deploy/Containerfile'), new RegExp(`^ENV MALLOC_MMAP_THRESHOLD_=${threshold}$`, 'm'));
+  });
+
+  it('runs as a user without rights, listens on all addresses, is asked whether it lives, and ends by SIGTERM', () => {
+    const text = read('deploy/Containerfile').replaceAll('\\\n', '');
+    const last = (word: string): string => [...text.matchAll(new RegExp(`^${word} (.*)$`, 'gm'))].at(-1)?.[1] ?? '';
+    assert.deepEqual(['USER', 'STOPSIGNAL', 'CMD'].map(last), ['65532:65532', 'SIGTERM', '["ingest-gateway.js"]']);
+    const ports = Object.fromEntries(
+      [...text.matchAll(/(INGEST_\w+_ADDR)=0\.0\.0\.0:(\d+)/g)].map(([, key = '', port]) => [key, port]),
+    );
+    assert.deepEqual(ports, { INGEST_GATEWAY_ADDR: '8443', INGEST_ADMIN_ADDR: '9464', INGEST_CONSUMER_ADDR: '9464' });
+    assert.match(last('HEALTHCHECK'), /127\.0\.0\.1:9464\/health\/live.*ok \? 0 : 1\), \(\) => process\.exit\(1\)/);
   });
 });
 
@@ -66,6 +79,13 @@ describe('the files of deploy/redis', () => {
       const [, rights = ''] = new RegExp(`^user ${name} on >\\S+ (.*)$`, 'm').exec(users) ?? [];
       assert.deepEqual(rights.split(' ').sort(), wanted.split(' ').sort(), name);
     }
+  });
+
+  it('make two of three sentinels agree, after five seconds, and the replicas follow one by one', () => {
+    const [conf, acl] = [read('deploy/redis/sentinel.conf'), read('deploy/redis/sentinel-users.acl')];
+    assert.match(conf, /^sentinel monitor ingest \S+ 6379 2$[^]*^sentinel down-after-milliseconds ingest 5000$/m);
+    assert.match(conf, /^sentinel parallel-syncs ingest 1$/m);
+    assert.match(acl, /^user default off$/m);
   });
 
   it('contain the settings of install.md', () => {

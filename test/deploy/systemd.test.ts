@@ -1,13 +1,12 @@
 // systemd.long.ts checks the units with systemd's own tools.
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
-import { cpSync, existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { spawnSync } from 'node:child_process';
+import { existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { describe, it } from 'node:test';
 import { readCommandLine } from '../../lib/admin/command-line.ts';
-import { SETTINGS } from '../../lib/process/settings.ts';
 import { temporaryFolder } from '../support/scope.ts';
-import { DEPLOY, deployFile, tool } from './deploy-files.ts';
+import { consumerOf, DEPLOY, deployFile, gatewayOf, tool } from './deploy-files.ts';
 
 function unit(name: string): ReadonlyMap<string, readonly string[]> {
   const values = new Map<string, string[]>();
@@ -19,22 +18,33 @@ function unit(name: string): ReadonlyMap<string, readonly string[]> {
 const [gateway, consumer] = [unit('ingest-gateway@.service'), unit('ingest-consumer@.service')];
 
 describe('both units', () => {
-  it('restart unless the exit code is 2, 3 or 5, read one instance after all, and serve operators on loopback', () => {
+  it('restart unless the exit code is 2, 3 or 5, read one instance after all, and have settings and time to drain', () => {
     for (const [name, values] of Object.entries({ gateway, consumer })) {
       for (const [key, wanted] of Object.entries({
+        ExecStart: [`/usr/bin/ingest-${name}`],
         StartLimitIntervalSec: ['0'],
         StartLimitBurst: undefined,
         Restart: ['on-failure'],
         RestartSec: ['2'],
         RestartPreventExitStatus: ['2 3 5'],
         EnvironmentFile: [`-/etc/ingest/${name}.env`, `-/etc/ingest/${name}-%i.env`],
+        UMask: ['0077'],
       }))
         assert.deepEqual(values.get(key), wanted, `${name}: ${key}`);
-      const keys = (values.get('Environment') ?? []).map((assignment) => assignment.split('=')[0] ?? '');
-      for (const key of keys) assert.ok(!key.startsWith('INGEST_') || key in SETTINGS, key);
+      const assignments = (values.get('Environment') ?? []).map((one) => one.replace('%i', '9470').split('='));
+      const env = Object.fromEntries(assignments) as Record<string, string>;
+      const config = name === 'gateway' ? gatewayOf(env) : consumerOf(env);
+      assert.ok(Number(values.get('TimeoutStopSec')?.[0]) * 1_000 > config.drainTimeoutMs, name);
+      if (!('adminAddress' in config)) {
+        assert.deepEqual([config.address.host, config.address.port], ['127.0.0.1', 9470]);
+        continue;
+      }
+      // Each instance listens on the port of producers, and serves operators on a port of its own, on loopback.
+      assert.deepEqual([config.reusePort, config.adminOnly, config.address.port], [true, true, 8443]);
+      assert.deepEqual([config.adminAddress?.host, config.adminAddress?.port], ['127.0.0.1', 9470]);
+      assert.ok(Number(values.get('LimitNOFILE')?.[0]) > 2 * config.connectionsMax);
+      assert.deepEqual(values.get('ExecReload'), ['/usr/bin/kill -HUP $MAINPID']);
     }
-    for (const loopback of ['INGEST_ADMIN_ONLY=1', 'INGEST_ADMIN_ADDR=127.0.0.1:%i'])
-      assert.ok(gateway.get('Environment')?.includes(loopback), loopback);
   });
 
   it('run as users whose groups may read the keys, as install.md installs them', () => {
@@ -66,7 +76,9 @@ describe('the unit ingest-reconcile.service', () => {
     const [, ...args] = values.get('ExecStart')?.[0]?.split(' ') ?? [];
     const line = readCommandLine(args, 0);
     assert.ok(typeof line === 'object' && !args.includes('--land'), args.join(' '));
-    assert.deepEqual(unit('ingest-reconcile.timer').get('OnCalendar'), ['*-*-* 00/6:17']);
+    assert.deepEqual(values.get('SuccessExitStatus'), ['1'], 'the alert reports missing events');
+    const timer = unit('ingest-reconcile.timer');
+    assert.deepEqual([timer.get('OnCalendar'), timer.get('Persistent')], [['*-*-* 00/6:17'], ['yes']]);
   });
 
   it('may open the SQLite file of install.md, as the programs that write it', () => {
@@ -84,24 +96,54 @@ describe('the unit ingest-reconcile.service', () => {
   });
 });
 
-it('the Debian package changes no settings that are there, and an upgrade writes none', () => {
+describe('the Debian package', () => {
   tool('systemd-sysusers', 'systemd');
   const root = temporaryFolder();
-  const [users, folder] = [join(root, 'usr/lib/sysusers.d'), join(root, 'etc/ingest')];
-  for (const path of [users, folder]) mkdirSync(path, { recursive: true });
-  cpSync(join(DEPLOY, 'debian/sysusers.conf'), join(users, 'ingest-gateway.conf'));
-  const [gateway, consumer] = ['gateway', 'consumer'].map((name) => join(folder, `${name}.env`)) as [string, string];
-  writeFileSync(consumer, 'INGEST_LOG_LEVEL=warn\n');
-  const configure = (...older: readonly string[]): unknown =>
-    execFileSync('sh', [join(DEPLOY, 'debian/postinst'), 'configure', ...older], {
-      env: { ...process.env, DPKG_ROOT: root },
-      stdio: 'ignore',
-    });
-  configure();
-  assert.equal(readFileSync(consumer, 'utf8'), 'INGEST_LOG_LEVEL=warn\n');
-  assert.match(readFileSync(gateway, 'utf8'), /^#INGEST_QUEUE_URI=redis:/m);
-  assert.equal(statSync(gateway).mode & 0o777, 0o600);
-  rmSync(gateway);
-  configure('1.0.0');
-  assert.ok(!existsSync(gateway));
+  const path = (name: string): string => join(root, name);
+  const script = (name: string, ...args: readonly string[]): string => {
+    const env = { ...process.env, DPKG_ROOT: root };
+    const { status, stderr } = spawnSync('sh', [join(DEPLOY, 'debian', name), ...args], { env, encoding: 'utf8' });
+    assert.equal(status, 0, stderr);
+    return stderr;
+  };
+  const write = (name: string, text: string): void => {
+    mkdirSync(dirname(path(name)), { recursive: true });
+    writeFileSync(path(name), text);
+  };
+
+  it('changes no settings that are there, and an upgrade writes none', () => {
+    write('usr/lib/sysusers.d/ingest-gateway.conf', deployFile('debian/sysusers.conf'));
+    write('etc/ingest/consumer.env', 'INGEST_LOG_LEVEL=warn\n');
+    const [gateway, consumer] = [path('etc/ingest/gateway.env'), path('etc/ingest/consumer.env')];
+    script('postinst', 'configure', '');
+    assert.equal(readFileSync(consumer, 'utf8'), 'INGEST_LOG_LEVEL=warn\n');
+    const text = readFileSync(gateway, 'utf8');
+    assert.match(text, /^#INGEST_QUEUE_URI=redis:\/\/ingest-gateway:[^]*^#INGEST_QUEUE_DURABILITY=require$/m);
+    assert.doesNotMatch(text, /^[^#\n]/m, 'nothing is set');
+    assert.equal(statSync(gateway).mode & 0o777, 0o600);
+    rmSync(gateway);
+    script('postinst', 'configure', '1.0.0');
+    assert.ok(!existsSync(gateway));
+  });
+
+  it('keeps settings in a removal and an upgrade, and data and their user in a purge', () => {
+    const KEPT = ['var/lib/ingest/warehouse.db', 'etc/systemd/system/multi-user.target.wants/other@1.service'];
+    const OWN = [
+      ...['etc/ingest/tls/server-key.pem', 'var/cache/ingest/a/b', 'var/lib/ingest-metrics/ingest_reconcile.prom'],
+      ...['gateway@9470.service', 'consumer@9464.service', 'reconcile.timer'].map(
+        (name) => `etc/systemd/system/multi-user.target.wants/ingest-${name}`,
+      ),
+    ];
+    const existing = (names: readonly string[]): readonly string[] => names.filter((name) => existsSync(path(name)));
+    for (const name of [...KEPT, ...OWN, 'usr/lib/ingest-gateway/node_modules/.cache/x']) write(name, 'x');
+    for (const call of ['upgrade', 'remove']) {
+      script('prerm', call);
+      script('postrm', call);
+      assert.deepEqual(existing([...KEPT, ...OWN]), [...KEPT, ...OWN], call);
+    }
+    assert.ok(!existsSync(path('usr/lib/ingest-gateway/node_modules/.cache')));
+    assert.match(script('postrm', 'purge'), /var\/lib\/ingest and the user ingest stay/);
+    assert.deepEqual(existing([...KEPT, ...OWN]), KEPT);
+    assert.match(readFileSync(path('etc/passwd'), 'utf8'), /^ingest:/m);
+  });
 });
