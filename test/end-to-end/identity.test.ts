@@ -1,11 +1,14 @@
-// Resumed sessions and renegotiation, with real handshakes. test/identity has the verdicts on certificates and tokens.
+// Resumed sessions, renegotiation and changed files, with real handshakes. test/identity has the verdicts.
 import assert from 'node:assert/strict';
 import { execFile, execFileSync } from 'node:child_process';
+import { X509Certificate } from 'node:crypto';
+import { readFileSync } from 'node:fs';
 import { describe, it } from 'node:test';
 import { promisify } from 'node:util';
 import { CertificateAuthority, LOCALHOST } from '../support/certificate-authority.ts';
 import { queueAndProducer } from '../support/file-gateway.ts';
 import { event, TestGateway, type RawConnection } from '../support/gateway.ts';
+import { Load } from '../support/load.ts';
 import { AUDIENCE_URI, type ClientCertificate } from '../support/pki.ts';
 import { atEnd, eventually } from '../support/scope.ts';
 import { addsNothing, assertAlive } from '../support/verdicts.ts';
@@ -33,6 +36,19 @@ async function issuedBy(
 ): Promise<ClientCertificate> {
   const { certificate, key, serial } = await authority.issue({ commonName: name, uris });
   return { cert: certificate + chain, key, serial };
+}
+
+async function change(by: TestGateway, write: () => Promise<unknown>): Promise<void> {
+  const before = await by.metric('ingest_reloads_total');
+  await write();
+  await eventually('the change is in use', async () => (await by.metric('ingest_reloads_total')) > before);
+}
+
+async function renewServer(): Promise<string> {
+  const { key, certificate } = await pki.authority.issue(LOCALHOST);
+  pki.write('server-key.pem', key);
+  pki.write('server.pem', certificate);
+  return certificate;
 }
 
 it('the process endpoints need no certificate and ignore a bad one', async () => {
@@ -102,9 +118,7 @@ describe('a resumed session', () => {
   it('of a producer that has been revoked is refused', async () => {
     const certificate = await pki.producer('revoked-later');
     const [, session] = await granted(gateway, certificate);
-    const reloads = await gateway.metric('ingest_reloads_total');
-    await writeLists(certificate.serial);
-    await eventually('the list is in use', async () => (await gateway.metric('ingest_reloads_total')) > reloads);
+    await change(gateway, () => writeLists(certificate.serial));
     await addsNothing(redis, async () => {
       const resumed = await gateway.socket(certificate, { session });
       assert.ok(!resumed.socket.isSessionReused());
@@ -137,11 +151,45 @@ describe('TLS renegotiation with another certificate', () => {
       const answer = await addsNothing(redis, () => renegotiated(id, other, forged));
       assert.match(answer, /^refused\n(?!HTTP\/1\.1 202 )/);
       if (id === 'reloaded') break;
-      const reloads = await plain.metric('ingest_reloads_total');
-      const server = await pki.authority.issue(LOCALHOST);
-      pki.write('server-key.pem', server.key);
-      pki.write('server.pem', server.certificate);
-      await eventually('they are in use', async () => (await plain.metric('ingest_reloads_total')) > reloads);
+      await change(plain, renewServer);
     }
   });
+});
+
+it('under load, all files change without a failed request, and only revoked producers are disconnected, and soon', async () => {
+  const [stays, leaves] = await Promise.all([pki.producer('stays'), pki.producer('leaves')]);
+  const load = new Load(gateway.client(stays), 'stays', 8, 5);
+  const leaving = new Load(gateway.client(leaves), 'leaves', 4, 5);
+  await load.more(50);
+
+  let renewed = '';
+  await change(gateway, async () => (renewed = await renewServer()));
+  const { socket } = await gateway.socket();
+  assert.equal(socket.getPeerX509Certificate()?.serialNumber, new X509Certificate(renewed).serialNumber);
+  await load.more(50);
+
+  const second = new CertificateAuthority('second authority');
+  const secondList = await second.revocationList([]);
+  await change(gateway, async () => {
+    pki.write('ca.pem', pki.authority.certificate + second.certificate);
+    pki.write('crl.pem', readFileSync(pki.path('crl.pem'), 'utf8') + secondList);
+  });
+  const newcomer = await issuedBy(second, 'newcomer');
+  assert.equal((await gateway.client(newcomer).post(event('newcomer'))).status, 202);
+  await load.more(50);
+  assert.deepEqual([leaving.statuses, leaving.errors], [[202], []]);
+
+  const [idle, silent] = [await gateway.socket(leaves), await gateway.socket(leaves)];
+  const others = [await gateway.socket(stays), await gateway.socket(newcomer)];
+  assert.equal(await posted(idle, 'idle'), 202);
+  pki.write('crl.pem', (await pki.authority.revocationList([leaves.serial])) + secondList);
+  await eventually('both are closed', () => idle.closed && silent.closed);
+  await eventually('the revoked are told so', () => leaving.statuses.includes(401));
+  const accepted = leaving.accepted.size;
+  await leaving.more(20);
+  await load.more(50);
+  await Promise.all([load.stop(), leaving.stop()]);
+  assert.equal(leaving.accepted.size, accepted);
+  assert.deepEqual([load.statuses, load.errors], [[202], []]);
+  for (const [at, one] of others.entries()) assert.equal(await posted(one, `other-${at}`), 202);
 });
