@@ -69,7 +69,7 @@ fuzz: FILES = test/fuzz/fuzz.test.ts ## send a million mutated requests to a gat
 fuzz: export FUZZ_REQUESTS ?= 1000000
 rolling-restart: FILES = test/rolling/rolling-restart.long.ts ## restart two gateways ten times each under load, behind a balancer and with a shared port
 rolling-restart: export ROLLING_RESTARTS ?= 10
-fail-over: FILES = test/fail-over/sentinel.ts test/fail-over/fail-over.ts ## lose masters under 2,000 events a second; FAIL_OVER_ROUNDS (50), FAIL_OVER_ON='sentinel cluster', FAIL_OVER_REPLICAS='2 1 0'
+fail-over: FILES = test/fail-over/fail-over.ts ## lose masters under 2,000 events a second; FAIL_OVER_ROUNDS (50), FAIL_OVER_ON='sentinel cluster', FAIL_OVER_REPLICAS='2 1 0'
 campaign soak fuzz rolling-restart fail-over: setup postgres
 	$(NODE) --test --test-concurrency=1 --test-reporter=spec $(FILES)
 simulate: setup ## run interleavings with faults in virtual time, after the broken builds; SIM_SEEDS (300), SIM_FROM (skips the builds)

@@ -24,8 +24,11 @@ const PARTITIONS = 8;
 /** Landing is considered finished if no row has been added for this long. */
 const REST_MS = 5_000;
 
-/** A master fails because it is killed, or because its link stops forwarding bytes in one direction. */
-const LOSSES = ['killed', 'to the server', 'from the server'] as const;
+/**
+ * A master fails because it is killed, or because its link stops forwarding bytes in one direction. In a planned
+ * fail-over, it accepts events until it hears of the promotion.
+ */
+const LOSSES = ['killed', 'to the server', 'from the server', 'planned'] as const;
 
 interface Servers {
   readonly uri: string;
@@ -45,13 +48,14 @@ async function sentinelServers(): Promise<Servers> {
     failOver: async (loss, after) => {
       const old = await sentinels.master();
       if (loss === 'killed') await old.signal('SIGKILL');
+      else if (loss === 'planned') await sentinels.failOver();
       else sentinels.linkTo(old).hold(loss);
       const offsets = new Map<TestRedis, number>();
       for (const replica of sentinels.servers.filter((server) => server !== old))
         offsets.set(replica, await offsetOf(replica));
       const promoted = await sentinels.promoted(old);
       if (loss === 'killed') await sentinels.rejoin(old, promoted);
-      else sentinels.linkTo(old).mend();
+      else if (loss !== 'planned') sentinels.linkTo(old).mend();
       await after();
       await sentinels.whole();
       return offsets.get(promoted) === Math.max(...offsets.values()) && (await sentinels.master()) === promoted;
@@ -128,6 +132,8 @@ async function campaign(t: TestContext, on: Kind, replicas: number): Promise<voi
   const accepted = new Set<string>();
   const statuses = new Set<number>();
   const rates: number[] = [];
+  /** How soon after each promotion a hundred events were accepted. */
+  const waitsMs: number[] = [];
   const losses: string[] = [];
   const unclean = new Set<number>();
   const startMs = performance.now();
@@ -140,7 +146,9 @@ async function campaign(t: TestContext, on: Kind, replicas: number): Promise<voi
     const loss = (on === 'cluster' ? undefined : LOSSES[Math.floor(Math.random() * LOSSES.length)]) ?? 'killed';
     losses.push(loss);
     const isClean = await servers.failOver(loss, async () => {
+      const promotedMs = performance.now();
       await load.more(100);
+      waitsMs.push(performance.now() - promotedMs);
       await load.stop();
     });
     if (!isClean) unclean.add(round);
@@ -156,6 +164,8 @@ async function campaign(t: TestContext, on: Kind, replicas: number): Promise<voi
   );
   const rounds = [...new Set(missing.map(roundOf))];
   t.diagnostic(`lost in the rounds ${rounds.join(', ') || 'none'}; not clean: ${[...unclean].join(', ') || 'none'}`);
+  const waits = [...waitsMs].sort((one, other) => one - other).map((ms) => Math.round(ms));
+  t.diagnostic(`100 events were accepted ${waits[waits.length >> 1]} ms after a promotion, ${waits.at(-1)} ms at most`);
   const byKind = Object.entries(Object.groupBy(losses, (loss) => loss));
   t.diagnostic(byKind.map(([loss, all]) => `${all?.length ?? 0} × ${loss}`).join(', '));
   assert.deepEqual(

@@ -6,80 +6,21 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { it } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { TLSSocket } from 'node:tls';
-import { event, PATIENT, TestGateway } from '../support/gateway.ts';
+import { event, PATIENT, TestClient, TestGateway } from '../support/gateway.ts';
+import { Load } from '../support/load.ts';
 import { Pki } from '../support/pki.ts';
 import { Program } from '../support/program.ts';
 import { TestRedis } from '../support/redis.ts';
 import { eventually } from '../support/scope.ts';
 import { assertAlive } from '../support/verdicts.ts';
 import { sqliteStore } from '../support/warehouse-store.ts';
-import { postText } from '../support/wire.ts';
 
 const SECONDS = Number(process.env['SOAK_SECONDS'] ?? 900);
 const RATE_PER_S = Number(process.env['SOAK_RATE'] ?? 2_500);
-const CONNECTIONS = 20;
+const CONNECTIONS = { maxSockets: 20, scheduling: 'fifo' } as const;
+const SENDERS = { new: 180, repeated: 10, refused: 10 };
 const NEW_CONNECTIONS_PER_S = 10;
-const TICK_MS = 10;
 const GROWTH_MAX = 1.1;
-/** A connection with this many unanswered requests gets no new ones. */
-const OWED_MAX = 32;
-
-type Kind = 'new' | 'repeated' | 'refused';
-
-class Tally {
-  sent = 0;
-  accepted = 0;
-  /** New events not answered with 202, which may nevertheless have been accepted. */
-  unknown = 0;
-  readonly answers = new Map<string, number>();
-
-  next(): { readonly kind: Kind; readonly text: string } {
-    const turn = (this.sent += 1);
-    if (turn % 20 === 0) return { kind: 'refused', text: postText('{"id":"no event"}') };
-    if (turn % 20 === 10) return { kind: 'repeated', text: postText(event('soak-1', { fill: 'x'.repeat(200) })) };
-    return { kind: 'new', text: postText(event(`soak-${turn}`, { fill: 'x'.repeat(200) })) };
-  }
-
-  answered(kind: Kind, status: string): void {
-    const name = `${kind} ${status}`;
-    this.answers.set(name, (this.answers.get(name) ?? 0) + 1);
-    if (kind === 'new' && status === '202') this.accepted += 1;
-    if (kind === 'new' && status !== '202') this.unknown += 1;
-  }
-}
-
-class Producer {
-  readonly socket: TLSSocket;
-  readonly #owed: Kind[] = [];
-  #tail = '';
-
-  constructor(socket: TLSSocket, tally: Tally) {
-    this.socket = socket;
-    socket.removeAllListeners('data');
-    socket.on('data', (chunk: Buffer) => {
-      const text = this.#tail + chunk.toString('latin1');
-      let end = 0;
-      for (const { 1: status = '', index } of text.matchAll(/HTTP\/1\.1 (\d{3}) /g)) {
-        tally.answered(this.#owed.shift() ?? assert.fail('an answer that nothing was asked for'), status);
-        end = index + 13;
-      }
-      this.#tail = text.slice(Math.max(end, text.length - 12));
-    });
-    socket.on('close', () => {
-      for (const kind of this.#owed.splice(0)) tally.answered(kind, 'none');
-    });
-  }
-
-  get owed(): number {
-    return this.#owed.length;
-  }
-
-  send({ kind, text }: { readonly kind: Kind; readonly text: string }): void {
-    this.#owed.push(kind);
-    this.socket.write(text, 'latin1');
-  }
-}
 
 it(
   `memory is level over ${SECONDS} s at ${RATE_PER_S} events a second`,
@@ -93,62 +34,47 @@ it(
     });
     await consumer.listening();
     const certificate = await pki.producer('steady');
-    const tally = new Tally();
-    const open = async (): Promise<Producer> => new Producer((await gateway.socket(certificate)).socket, tally);
-    const steady: Producer[] = [];
-    while (steady.length < CONNECTIONS) steady.push(await open());
+    const client = new TestClient(gateway.port, pki.authority.certificate, certificate, {}, CONNECTIONS);
+    const everyMs = (1_000 * (SENDERS.new + SENDERS.repeated + SENDERS.refused)) / RATE_PER_S;
+    const begin = (kind: keyof typeof SENDERS, body: (text: string) => string): Load =>
+      new Load({ post: (text) => client.post(body(text)) }, kind, SENDERS[kind], everyMs, true);
+    const fresh = begin('new', (text) => text.replace('}', `,"fill":"${'x'.repeat(200)}"}`));
+    const loads = [fresh, begin('repeated', () => event('new-1')), begin('refused', () => '{"id":"no event"}')];
 
-    let over = false;
+    let [visitors, isOver] = [0, false];
     const visiting = (async () => {
-      let visitors = 0;
-      for (; !over; visitors += 1) {
-        const visitor = await open();
-        visitor.send(tally.next());
-        await eventually('the visitor is answered', () => visitor.owed === 0, 60_000);
-        visitor.socket.destroy();
+      for (; !isOver; visitors += 1) {
+        const visitor = gateway.client(certificate);
+        await visitor.post(event('new-1'));
+        visitor.close();
         await delay(1000 / NEW_CONNECTIONS_PER_S);
       }
-      return visitors;
     })();
     const memory = { gateway: [] as number[], consumer: [] as number[] };
-    const start = performance.now();
-    let due = 0;
-    let withheld = 0;
-    for (let second = 0; second < SECONDS;) {
-      await delay(TICK_MS);
-      const elapsedS = (performance.now() - start) / 1000;
-      for (; due < Math.min(elapsedS, SECONDS) * RATE_PER_S; due += 1) {
-        const producer = steady[due % CONNECTIONS] ?? assert.fail();
-        if (producer.owed < OWED_MAX) producer.send(tally.next());
-        else withheld += 1;
-      }
-      if (elapsedS < second + 1) continue;
-      second += 1;
+    const startMs = performance.now();
+    for (let second = 1; second <= SECONDS; second += 1) {
+      await delay(Math.max(0, startMs + second * 1_000 - performance.now()));
       memory.gateway.push(residentBytes(gateway.child.pid));
       memory.consumer.push(residentBytes(consumer.child.pid));
     }
-    over = true;
-    const visitors = await visiting;
-    await eventually('every answer is here', () => steady.every(({ owed }) => owed === 0), 60_000);
-    for (const { socket } of steady) socket.destroy();
+    isOver = true;
+    await Promise.all([visiting, ...loads.map((load) => load.stop())]);
 
-    t.diagnostic(`${tally.sent} requests, ${withheld} not sent because answers were late, ${visitors} visitors`);
-    t.diagnostic(JSON.stringify(Object.fromEntries([...tally.answers].sort())));
+    const [sent, ...others] = loads.map((load) => load.sent);
+    t.diagnostic(`${sent} new events, ${others.join(' + ')} others, ${visitors} visitors`);
     for (const [name, samples] of Object.entries(memory)) {
       const [first, middle, last] = [0, 1, 2].map((third) => mean(samples, third)) as [number, number, number];
       t.diagnostic(`${name}: ${[first, middle, last].map((bytes) => (bytes / 2 ** 20).toFixed(1)).join(' → ')} MiB`);
       assert.ok(last <= GROWTH_MAX * middle, `${name} grows: ${last} bytes after ${middle}`);
     }
-    for (const name of tally.answers.keys()) assert.match(name, /^(new (202|503)|repeated (202|503)|refused 400)$/);
-    const rows = await eventually(
-      'every accepted event has landed',
-      async () => {
-        const count = await store.count();
-        return count >= tally.accepted && count;
-      },
-      120_000,
-    );
-    assert.ok(rows <= tally.accepted + tally.unknown, `${rows} rows for ${tally.accepted} accepted events`);
+    const wanted = [/^(202|202,503)$/, /^(202|202,503)$/, /^400$/];
+    for (const [at, load] of loads.entries()) assert.match(load.statuses.join(), wanted[at] ?? /^$/);
+    const hasLanded = async (): Promise<number | false> => {
+      const count = await store.count();
+      return count >= fresh.accepted.size && count;
+    };
+    const rows = await eventually('every accepted event has landed', hasLanded, 120_000);
+    assert.ok(rows <= fresh.sent, `${rows} rows for ${fresh.sent} events`);
     await assertAlive(gateway);
   },
 );
