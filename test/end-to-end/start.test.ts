@@ -65,12 +65,13 @@ describe('a gateway', () => {
     const folder = temporaryFolder();
     mkdirSync(join(folder, 'bin'));
     symlinkSync(GATEWAY, join(folder, 'bin', 'gateway'));
-    const command = 'cd "$1" && exec bin/gateway';
+    const command = 'ulimit -n 200; cd "$1" && exec bin/gateway';
     const env = { ...common(), PATH: path, INGEST_WAREHOUSE_URI: 'postgres://nobody@127.0.0.1:1/none' };
     const program = new TestProcess('/bin/sh', ['-c', command, 'sh', folder], env);
     const line = await program.line(/"msg":"listening on https:\/\/127\.0\.0\.1:[1-9]\d*"/);
     const { pid, msg } = JSON.parse(line) as { pid: number; msg: string };
     assert.equal(pid, program.child.pid);
+    await program.line(/"level":"warn".*INGEST_CONNECTIONS_MAX=10000: this process may open only 200 files/);
     await program.line(/"level":"warn".*the warehouse did not pass its check/);
     const client = new TestClient(Number(msg.split(':').at(-1)), pki.authority.certificate, producer);
     assert.equal((await client.post(event('without-a-warehouse'))).status, 202);
