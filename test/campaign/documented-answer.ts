@@ -3,7 +3,6 @@ import assert from 'node:assert/strict';
 import type { Reply } from '../support/client.ts';
 import { Transcript } from '../support/transcript.ts';
 import type { Told } from './ledger.ts';
-import { DISPATCHER } from './settings.ts';
 
 export interface Judged {
   readonly told: Told;
@@ -15,17 +14,14 @@ const transcript = new Transcript();
 
 export function judged(reply: Reply, id: string, requestId: string): Judged {
   const { status, headers, json: body = {} } = reply;
-  // The status `shed` of RFC 014 is not an acceptance, so the ledger records a refusal.
-  const isShed = DISPATCHER && body['status'] === 'shed';
   const { code } = body;
   const told = {
-    ...{ status: isShed ? 503 : status, code: typeof code === 'string' ? code : undefined },
+    ...{ status, code: typeof code === 'string' ? code : undefined },
     ...{ duplicate: body['duplicate'] === true, differs: body['differs'] === true },
   };
   let fault: string | undefined;
   try {
-    if (isShed) assert.deepEqual([status, body], [202, { id, status: 'shed', code: 'INGEST_SHED', retryable: true }]);
-    else transcript.hold('POST /events', reply);
+    transcript.hold('POST /events', reply);
     assert.equal(headers['x-request-id'], requestId, 'X-Request-Id is not the request’s');
     if (status === 202) assert.equal(body['id'], id, 'the id is another one');
     else assert.equal(typeof body['retryable'], 'boolean', 'it does not say whether to retry');

@@ -12,9 +12,6 @@ export const ROUNDS = process.env['CAMPAIGN_ROUNDS'] === undefined ? undefined :
 /** A seed repeats faults and events, but not the timing of the machine. */
 export const SEED = number('CAMPAIGN_SEED', Math.trunc(Math.random() * 2 ** 31));
 
-/** True if the gateways use two queues (RFC 014). Faults affect only the first queue. */
-export const DISPATCHER = process.env['CAMPAIGN_DISPATCHER'] === '1';
-
 export const WAREHOUSES: readonly WarehouseKind[] = warehouses(process.env['CAMPAIGN_WAREHOUSE']);
 
 function warehouses(asked: string | undefined): readonly WarehouseKind[] {

@@ -1,6 +1,5 @@
 // Everything that a stretch runs on: queue, warehouse, two gateways, three consumers, the load, and a producer with a
-// journal. The programs are real processes, started by their launchers. CAMPAIGN_DISPATCHER=1 adds a second queue
-// without faults.
+// journal. The programs are real processes, started by their launchers.
 import { join } from 'node:path';
 import { TestClient } from '../support/client.ts';
 import { FailingCalls } from '../support/failing-calls.ts';
@@ -14,7 +13,6 @@ import { Load, type Poster } from './load.ts';
 import { QueueServer } from './queue-server.ts';
 import type { Random } from './random.ts';
 import { Service } from './restarted-program.ts';
-import { DISPATCHER } from './settings.ts';
 import type { CampaignWarehouse } from './warehouse.ts';
 import type { Volume } from './volume.ts';
 
@@ -42,18 +40,17 @@ export async function startWorld(options: WorldOptions) {
   // The warehouse is created first, so that nothing else is open if that fails.
   const fresh = await warehouse.fresh();
   const credentials = await Credentials.create();
-  const queues = await Promise.all(Array.from({ length: DISPATCHER ? 2 : 1 }, () => QueueServer.start(clockS)));
-  const [queue] = queues as [QueueServer];
+  const queue = await QueueServer.start(clockS);
   const ports = await Promise.all(Array.from({ length: GATEWAYS }, freePort));
   // SQLite runs inside the consumers, so fsync must fail in the consumers too.
   const fsync = warehouse.kind === 'sqlite' ? warehouse.fsync.environment : {};
   /** Makes name resolution fail in all programs. */
   const names = new FailingCalls('names', fsync['LD_PRELOAD']);
   const common = {
-    INGEST_QUEUE_URI: DISPATCHER ? `dispatcher://${queues.map(({ uri }) => new URL(uri).host).join(',')}` : queue.uri,
+    INGEST_QUEUE_URI: queue.uri,
     INGEST_WAREHOUSE_URI: fresh.uri,
     // On a busy machine, the default timeout would turn healthy answers into 503.
-    ...(DISPATCHER ? { INGEST_SHED_MS: '1000' } : { INGEST_ENQUEUE_TIMEOUT_MS: '1000' }),
+    INGEST_ENQUEUE_TIMEOUT_MS: '1000',
     NODE_COMPILE_CACHE: join(product, 'node_modules/.cache/compile'),
     ...fsync,
     ...names.environment,
@@ -69,7 +66,7 @@ export async function startWorld(options: WorldOptions) {
   const services = [...gateways, ...consumers];
   const stopAll = async (): Promise<void> => {
     await Promise.all(services.map((each) => each.stop()));
-    await Promise.all(queues.map((each) => each.stop()));
+    await queue.stop();
   };
   try {
     await eventually('every program listens', () => services.every(({ listening }) => listening), 60_000);
@@ -123,7 +120,7 @@ export async function startWorld(options: WorldOptions) {
           async () => {
             // The server may exit some time after its disk works again.
             await warehouse.server?.start();
-            return (await Promise.all(queues.map((each) => each.landed()))).every(Boolean);
+            return queue.landed();
           },
           deadlineMs,
         );
