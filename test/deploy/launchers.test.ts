@@ -1,7 +1,8 @@
-// The scripts that find the programs which others need. Old versions of these programs are scripts that print a version.
+// The scripts that find and install what others need. Old versions of programs are scripts that print a version, and npm
+// is a script that prints its arguments, because an installation takes minutes.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { cpSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { describe, it } from 'node:test';
 import { temporaryFolder } from '../support/scope.ts';
@@ -88,6 +89,28 @@ describe('bin/node', () => {
     assert.equal(version().status, 2);
     mkdirSync(join(root, 'node_modules'));
     assert.deepEqual(version(), { status: 0, text: process.version });
+  });
+});
+
+describe('install-packages', () => {
+  it('installs as little as is needed, keeps what a running gateway uses, and reports a failure as one', () => {
+    const root = temporaryFolder();
+    const [script, path] = [join(root, 'bin/install-packages'), temporaryFolder()];
+    const [runtime, all] = [join(root, 'node_modules/.runtime'), join(root, 'node_modules/.package-lock.json')];
+    for (const folder of ['bin', 'node_modules']) mkdirSync(join(root, folder));
+    cpSync(join(BIN, 'install-packages'), script);
+    const install = (what: string, code = 0) => {
+      const npm = `#!/bin/sh\necho "$1 $2 $3" >'${path}/arguments'\nexit ${code}\n`;
+      writeFileSync(join(path, 'npm'), npm, { mode: 0o755 });
+      const { status } = run(script, `${path}:${process.env['PATH']}`, what);
+      const isThere = [runtime, all].map((file) => existsSync(file));
+      return [status, readFileSync(join(path, 'arguments'), 'utf8').split(' --ignore')[0]?.trim(), ...isThere];
+    };
+    assert.deepEqual(install('runtime', 1), [1, 'ci --omit=dev --omit=peer', false, false]);
+    assert.deepEqual(install('runtime'), [0, 'ci --omit=dev --omit=peer', true, false]);
+    assert.deepEqual(install('all', 1), [1, 'install --no-save', true, false]);
+    assert.deepEqual(install('all'), [0, 'install --no-save', true, true]);
+    assert.deepEqual(install('runtime'), [0, 'ci', true, true]);
   });
 });
 
