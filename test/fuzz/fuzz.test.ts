@@ -9,6 +9,7 @@ import { connect, createSecureContext } from 'node:tls';
 import { TestGateway } from '../support/gateway.ts';
 import { Pki } from '../support/pki.ts';
 import { TestRedis } from '../support/redis.ts';
+import { eventually } from '../support/scope.ts';
 import { assertAlive } from '../support/verdicts.ts';
 import { fuzzCase } from './cases.ts';
 import { faultIn } from './compare.ts';
@@ -78,6 +79,10 @@ it(`${REQUESTS} mutated requests (FUZZ_SEED=${SEED})`, { timeout: 120_000 + REQU
   await Promise.all(Array.from({ length: AT_ONCE }, work));
   assert.deepEqual(faults, []);
   await assertAlive(gateway);
+  assert.ok((await gateway.metric('ingest_enqueue_duration_seconds_count')) > 0);
+  await eventually('the queue is measured', async () => (await gateway.metric('ingest_queue_events')) > 0);
+  gateway.signal('SIGHUP');
+  await gateway.line(/SIGHUP: loading/);
 });
 
 async function sendPieces(socket: Socket, bytes: Buffer, cuts: readonly number[]): Promise<void> {

@@ -154,17 +154,18 @@ it('SIGHUP requests the token keys at a URL again, also during a request, and a 
   const { config, log, lines } = configured({ ...pki.environment, INGEST_TOKEN_JWKS: url });
   const files = await readFiles(config, log, SYSTEM);
   const metrics = gatewayMetrics(SYSTEM.clock);
+  let forgotten = 0;
   const gateway = {
     replaceTls: async () => undefined,
     replaceProducers: () => undefined,
-    forgetVerdicts: () => undefined,
+    forgetVerdicts: () => void (forgotten += 1),
   };
   const watched = watchFiles(config, files, { gateway, metrics }, log, new VirtualClock());
   const current = async (): Promise<string | undefined> =>
     /ingest_reload_current\{kind="token_keys"\} (\d)/.exec(await metrics.registry.metrics())?.[1];
-  const answered = async (count: number, status: number): Promise<void> => {
+  const answered = async (count: number, status: number, keys = jwks(issuer)): Promise<void> => {
     await eventually('the keys are requested', () => requests.length === count);
-    requests[count - 1]?.writeHead(status).end(status === 200 ? jwks(issuer) : '');
+    requests[count - 1]?.writeHead(status).end(status === 200 ? keys : '');
   };
   watched.reload();
   await eventually('the keys are requested', () => requests.length === 1);
@@ -177,6 +178,9 @@ it('SIGHUP requests the token keys at a URL again, also during a request, and a 
   await eventually('the metric follows', async () => (await current()) === '1');
   watched.reload();
   await answered(4, 200);
+  watched.reload();
+  await answered(5, 200, jwks(await TokenIssuer.create('second')));
+  await eventually('verdicts by other keys are dropped', () => forgotten === 1);
   assert.deepEqual(
     lines.filter(({ msg }) => msg.startsWith('the token keys')).map(({ level }) => level),
     ['error', 'info'],

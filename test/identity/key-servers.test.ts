@@ -72,14 +72,16 @@ describe('a key server', () => {
     });
 
   it('is used again when it has recovered', async () => {
-    let isWell = false;
-    const verifier = await keyServer((response) => (isWell ? response.end(jwks(issuer)) : json(response, {}, 503)));
+    let [status, keys] = [503, '{"keys":[]}'];
+    const verifier = await keyServer((response) => response.writeHead(status).end(keys));
     const told: (string | undefined)[] = [];
     verifier.onFetched = (failure) => void told.push(failure);
     assert.equal(await kindBy(verifier), 'unknown');
-    isWell = true;
+    status = 200;
+    assert.equal(await kindBy(verifier), 'unknown');
+    keys = jwks(issuer);
     assert.equal(await kindBy(verifier), 'producer');
-    assert.deepEqual(told, ['the status of its answer is 503', undefined]);
+    assert.deepEqual(told, ['the status of its answer is 503', 'it has no keys', undefined]);
   });
 
   it('may return unusable keys next to a good one', async () => {

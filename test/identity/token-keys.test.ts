@@ -11,6 +11,7 @@ import { inS, producerWith, served, verified, verifierOf } from './token-fixture
 
 const issuer = await TokenIssuer.create('first');
 const { identity, bound } = await producerWith('urn:test:one');
+const OTHER_USES = [{ ...issuer.jwk, use: 'enc' }, { ...issuer.jwk, key_ops: ['sign'] }, { kty: 'none' }];
 const WEAK = generateKeyPairSync('rsa', { modulusLength: 1024 }).publicKey.export({ format: 'jwk' });
 
 interface KeyPair {
@@ -139,7 +140,7 @@ describe('token keys', () => {
     ['with a private key', JSON.stringify({ keys: [issuer.jwk, { ...issuer.jwk, kid: 'b', d: 'AAAA' }] })],
     ['with a symmetric key', JSON.stringify({ keys: [issuer.jwk, { kty: 'oct', k: 'AAAA' }] })],
     ['with a repeated name', `{"keys":[],${jwks(issuer).slice(1)}`],
-    ['whose keys are for other uses', JSON.stringify({ keys: [{ ...issuer.jwk, use: 'enc' }, { kty: 'none' }] })],
+    ['whose keys are for other uses', JSON.stringify({ keys: OTHER_USES })],
     ['with a key that is malformed', JSON.stringify({ keys: [issuer.jwk, { ...issuer.jwk, x: 'AAAA' }] })],
     ['with a weak key', JSON.stringify({ keys: [WEAK] })],
   ] as const)

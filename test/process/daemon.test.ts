@@ -35,6 +35,14 @@ describe('a daemon with a bug', () => {
       assert.equal(second?.msg, 'one thing is odd');
     });
 
+  it('that keeps it from stopping ends at its deadline with the code and the text of what is cut off', async () => {
+    const daemon = start('deadline');
+    await daemon.line(/one thing is odd/);
+    daemon.signal('SIGTERM');
+    assert.deepEqual(await daemon.exited(), { code: 7, signal: null });
+    assert.match(logged(daemon.lines.at(-1) ?? '').msg, /: two calls were cut off$/);
+  });
+
   it('in the code that reads its settings reports it on standard error and exits with 1', async () => {
     const daemon = start('read');
     assert.deepEqual(await daemon.exited(), { code: 1, signal: null });

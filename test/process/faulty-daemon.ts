@@ -19,6 +19,13 @@ await startDaemon({
   run: async (_config, _log, onStop) => {
     failIn('run');
     setInterval(() => failIn('timer'), 10);
-    onStop({ deadlineMs: 60_000, cutOff: () => ({ text: '', exitCode: 0 }), stop: async () => failIn('stop') });
+    onStop({
+      deadlineMs: process.env['FAULT'] === 'deadline' ? 50 : 60_000,
+      cutOff: () => ({ text: 'two calls were cut off', exitCode: 7 }),
+      stop: async () => {
+        failIn('stop');
+        await new Promise(() => undefined);
+      },
+    });
   },
 });

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { execFileSync, spawn } from 'node:child_process';
 import { truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { getCACertificates } from 'node:tls';
 import { describe, it } from 'node:test';
 import {
   readOperatorFile,
@@ -10,6 +11,7 @@ import {
   textOf,
   trustServers,
 } from '../../lib/process/operator-file.ts';
+import { CertificateAuthority } from '../support/certificate-authority.ts';
 import { temporaryFolder } from '../support/scope.ts';
 
 describe('JSON in a file that a person writes', () => {
@@ -37,11 +39,15 @@ describe('a file that an operator names', () => {
   const pipe = join(folder, 'pipe');
   execFileSync('mkfifo', [pipe]);
 
-  it('is refused as authorities of the servers if it has no certificate', () => {
+  it('has authorities of the servers, all of which are trusted, or is refused if it has none', () => {
     const path = join(folder, 'key.pem');
     writeFileSync(path, '-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n');
     const message = `INGEST_TLS_SERVER_CA="${path}": expected a readable PEM file with authorities (no certificate in PEM format)`;
     assert.throws(() => trustServers(path), { exitCode: 2, message });
+    const both = ['one', 'two'].map((name) => new CertificateAuthority(name).certificate.trim());
+    writeFileSync(path, both.join('\n'));
+    trustServers(path);
+    for (const one of both) assert.ok(getCACertificates('default').some((text) => text.trim() === one));
   });
 
   it('is refused with the reason if a read of it might never end', async () => {

@@ -124,6 +124,8 @@ describe('watched files', () => {
     valid = true;
     await pass(AFTER_RETRY_MS);
     assert.deepEqual([outcomes, files.value], [[false, true], 'later']);
+    await pass();
+    assert.deepEqual(outcomes, [false, true], 'they are not loaded again');
   });
 
   it('that changed between the first read and the watch are loaded again', async () => {

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import type { Clock } from '../../lib/process/clock.ts';
 import { TimeLimits } from '../../lib/process/time-limits.ts';
 import { VirtualClock } from '../support/virtual-clock.ts';
 
@@ -17,7 +18,29 @@ describe('time limits', () => {
     assert.deepEqual(late, ['first']);
     await clock.advance(1_000);
     assert.deepEqual(late, ['first', 'second']);
+    const restarted = limits.add(100, () => late.push('restarted'));
+    await clock.advance(50);
+    limits.restart(restarted, 100);
+    await clock.advance(99);
+    assert.equal(late.length, 2);
+    await clock.advance(1);
+    assert.equal(late.at(-1), 'restarted');
     assert.equal(clock.pending, 0);
+  });
+
+  it('are compared with the time before the sockets were read, so that a slow turn ends no other call', async () => {
+    const clock = new VirtualClock();
+    let [readMs, reads] = [0, 0];
+    const slow: Clock = Object.assign(Object.create(null) as Clock, {
+      ms: () => clock.ms() + readMs,
+      after: (ms: number, run: () => void) => clock.after(ms, run),
+      turnEnd: (run: () => void) => clock.turnEnd(() => (([readMs, reads] = [60, reads + 1]), run())),
+    });
+    const limits = new TimeLimits(slow);
+    const late: string[] = [];
+    for (const ms of [100, 150]) limits.add(ms, () => late.push(`${ms} after read ${reads}`));
+    await clock.advance(200);
+    assert.deepEqual(late, ['100 after read 1', '150 after read 2']);
   });
 
   it('need one timer, however many calls end in time beside a longer one', async () => {

@@ -11,9 +11,10 @@ export interface Situation {
   readonly unlanded?: (seconds: number) => number;
   readonly oldestS?: (seconds: number) => number;
   /** Samples by metric, which replace others. `undefined` removes a metric. */
-  readonly samples?: Readonly<Record<string, number | undefined>>;
-  /** The reason in the answer of `/health/ready`. */
+  readonly samples?: Readonly<Record<string, number | ((seconds: number) => number) | undefined>>;
+  /** The reason in the answer of `/health/ready`, and the unavailable parts in it. */
   readonly unready?: string;
+  readonly reasons?: Readonly<Record<number, string>>;
   /** Share of the requests that take longer than 200 ms. */
   readonly slow?: number;
 }
@@ -63,7 +64,9 @@ export function pageMetrics(seconds: number, situation: Situation = {}): string 
     ...samples,
   };
   return Object.entries(all)
-    .flatMap(([name, value]) => (value === undefined ? [] : `${name} ${value}\n`))
+    .flatMap(([name, value]) =>
+      value === undefined ? [] : `${name} ${value instanceof Function ? value(seconds) : value}\n`,
+    )
     .join('');
 }
 
@@ -103,8 +106,36 @@ export const SITUATIONS: Readonly<Record<string, Situation & { readonly shows: S
     shows: ['REFUSING', 'bad', /^Redis: unknown host name \(redis\.internal\)/],
   },
   full: {
-    samples: { ingest_queue_memory_bytes: 3.9 * GIBIBYTE },
+    // A warning of an earlier rule is less.
+    samples: { ingest_queue_memory_bytes: 3.9 * GIBIBYTE, ingest_lookups_available: 0 },
     shows: ['NEARLY FULL', 'bad', /98 % of its memory/],
+  },
+  'a part of the queue without consumers': {
+    samples: {
+      ...{ ingest_queue_consumers: undefined, 'ingest_queue_consumers{partition="0"}': 3 },
+      'ingest_queue_consumers{partition="1"}': 0,
+    },
+    shows: ['NOT LANDING', 'bad', /^No consumer of part 1 of the queue has a heartbeat/],
+  },
+  'a part of the queue without replicas': {
+    samples: {
+      ...{ 'ingest_queue_replicas{partition="0"}': 0, 'ingest_queue_replicas{partition="1"}': 1 },
+      ingest_queue_replicas_required: 1,
+    },
+    shows: ['REFUSING', 'bad', /^0 of 1 required replicas of part 0 of the queue/],
+  },
+  'a part of the queue down': {
+    reasons: { 1: 'connect ECONNREFUSED 127.0.0.1:1' },
+    refused: { QUEUE_UNAVAILABLE: [503, 2] },
+    samples: { ingest_shed_total: (seconds) => 5 * seconds },
+    shows: [
+      ...(['PARTLY DOWN', 'bad'] as const),
+      /^Part 1 of the queue is unavailable: Redis: connection refused.* 2\/s got 503, 5\/s were shed\.$/,
+    ],
+  },
+  'a part of the queue unread': {
+    samples: { 'ingest_queue_lag_events{partition="1"}': 0 },
+    shows: ['LIVE', 'good', /^No fault is known, but not all of the queue was read/],
   },
   'missing replicas': {
     ...{ accepted: 0, unlanded: () => 0, refused: { QUEUE_UNAVAILABLE: [503, 2_000] } },
@@ -113,6 +144,7 @@ export const SITUATIONS: Readonly<Record<string, Situation & { readonly shows: S
   },
   'most requests refused, by mistake of producers': {
     ...{ accepted: 200, refused: { INVALID_EVENT: [400, 900] } },
+    samples: { 'ingest_http_requests_total{method="POST",route="/events",status="499"}': (seconds) => 900 * seconds },
     shows: ['PRODUCER ERRORS', 'warn', /82 % of the requests are refused with INVALID_EVENT/],
   },
   'some requests refused': {
@@ -121,13 +153,52 @@ export const SITUATIONS: Readonly<Record<string, Situation & { readonly shows: S
   },
   'some requests fail': { refused: { INTERNAL: [500, 100] }, shows: ['ERRORS', 'bad', /INTERNAL/] },
   slow: { slow: 0.05, shows: ['SLOW', 'warn', /5 % of the requests/] },
-  'landing late': { oldestS: () => 400, unlanded: () => 90_000, shows: ['LANDING LATE', 'warn', /7 min old/] },
+  'slow until a moment ago': {
+    samples: {
+      'ingest_http_request_duration_seconds_bucket{le="0.2",route="/events"}': (seconds) =>
+        2_000 * seconds - 100 * Math.min(seconds, 58),
+    },
+    shows: ['SLOW', 'warn', /^[\d.]+ % of the requests of the last minutes took longer/],
+  },
+  'a short pause that made requests slow': {
+    slow: 0.05,
+    samples: {
+      ingest_process_stall_seconds_count: (seconds) => Number(seconds > 70),
+      ingest_process_stall_seconds_sum: (seconds) => 0.3 * Number(seconds > 70),
+    },
+    shows: ['STANDS STILL', 'warn', /stood still for 0\.3 s/],
+  },
+  'landing late': {
+    ...{ oldestS: () => 400, unlanded: () => 90_000 },
+    samples: { 'ingest_queue_oldest_unlanded_seconds{partition="1"}': 1 },
+    shows: ['LANDING LATE', 'warn', /7 min old/],
+  },
   'a list that expires': {
     samples: { 'ingest_tls_certificate_expiry_seconds{file="crl"}': 3_600 },
     shows: ['LIST EXPIRES', 'bad', /revocation list is due in/],
   },
-  'refused files': {
-    samples: { 'ingest_reload_current{kind="tls"}': 0 },
+  'a list that is overdue': {
+    samples: { 'ingest_tls_certificate_expiry_seconds{file="crl"}': -5 },
+    shows: ['LIST EXPIRES', 'bad', /^The revocation list is overdue/],
+  },
+  'two TLS files that expire': {
+    samples: {
+      'ingest_tls_certificate_expiry_seconds{file="client_ca"}': 86_400,
+      'ingest_tls_certificate_expiry_seconds{file="cert"}': -60,
+    },
+    shows: ['CERTIFICATE EXPIRES', 'warn', /^The TLS file cert has expired/],
+  },
+  'a clock that is wrong': {
+    samples: { ingest_clock_skew_seconds: 61 },
+    shows: ['CLOCK WRONG', 'warn', /differ by 61 s/],
+  },
+  quarantine: {
+    samples: { 'ingest_quarantined_total{reason="schema"}': (seconds) => Math.min(seconds, 2) },
+    shows: ['QUARANTINE', 'warn', /^2 events could not land/],
+  },
+  'refused files beside good ones': {
+    samples: { 'ingest_reload_current{kind="tls"}': 0, 'ingest_reload_current{kind="producers"}': 1 },
     shows: ['FILES REFUSED', 'warn', /last good ones/],
   },
+  'look-ups that find nothing': { refused: { EVENT_NOT_FOUND: [404, 2_000] }, shows: ['LIVE', 'good', /accepted/] },
 };

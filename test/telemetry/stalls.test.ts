@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { Registry } from 'prom-client';
+import { processRegistry } from '../../lib/telemetry/process-registry.ts';
 import { Stalls } from '../../lib/telemetry/stalls.ts';
 import { eventually } from '../support/scope.ts';
 import { Scrape } from '../support/scrape.ts';
@@ -15,13 +15,14 @@ function stall(ms: number): void {
 
 describe('a process that stands still', () => {
   it('counts its pauses, and takes the beginning of one for the arrival of what it reads after it', async () => {
-    const registry = new Registry();
+    const registry = processRegistry();
     const turnEnds: (() => void)[] = [];
     const stalls = new Stalls(registry, { ...clock, turnEnd: (run) => void turnEnds.push(run) });
-    const counted = async (): Promise<readonly number[]> => {
+    const scraped = async (...names: readonly string[]): Promise<readonly number[]> => {
       const scrape = new Scrape(await registry.metrics());
-      return ['count', 'sum'].map((name) => scrape.sum(`ingest_process_stall_seconds_${name}`));
+      return names.map((name) => scrape.sum(name, {}));
     };
+    const counted = () => scraped(...['count', 'sum'].map((name) => `ingest_process_stall_seconds_${name}`));
     stalls.arrivedMs();
     // The second pause begins when the timer has recovered from the first.
     for (const pauses of [1, 2]) {
@@ -38,5 +39,10 @@ describe('a process that stands still', () => {
       const [after = 0, afterS = 0] = await counted();
       assert.ok(after > before && afterS - beforeS > 0.3, `${after - before} pauses, ${afterS - beforeS} s`);
     }
+    const LAG = 'nodejs_eventloop_lag_max_seconds';
+    stall(400);
+    await eventually('the turn is measured', async () => ((await scraped(LAG))[0] ?? 0) > 0.3);
+    // Each scrape is about the time since the last one.
+    await eventually('it was one turn', async () => ((await scraped(LAG))[0] ?? 1) < 0.3);
   });
 });

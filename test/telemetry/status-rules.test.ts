@@ -10,8 +10,9 @@ let startedMs = 0;
 /** Polls the situation each second. */
 function polled(situation: Situation, seconds = 30, after = 0): void {
   if (after === 0) startedMs += 3_600_000;
-  const ready =
-    situation.unready === undefined ? { status: 'ready' } : { status: 'unavailable', reason: situation.unready };
+  const { unready: reason, reasons } = situation;
+  const parts = reasons && { unavailable: Object.keys(reasons), reasons };
+  const ready = reason === undefined ? { status: 'ready', ...parts } : { status: 'unavailable', reason };
   for (let second = after; second <= after + seconds; second += 1)
     poll('gateway', ready, pageMetrics(second, situation), startedMs + second * 1000);
 }
@@ -26,7 +27,7 @@ const level = ({ rules }: Tile): string | undefined => problems().find(({ name }
 describe('the rules of the status page', () => {
   for (const [name, situation] of Object.entries(SITUATIONS))
     it(`recognize: ${name}`, () => {
-      polled(situation);
+      polled(situation, 75);
       const [problem] = problems();
       const shown = problem ?? { word: 'LIVE', level: 'good', text: well() };
       const [word, wanted, reason] = situation.shows;
@@ -39,6 +40,8 @@ describe('the rules of the status page', () => {
     for (const one of TILES['gateway'] ?? []) assert.equal(level(one), undefined, one.label);
     assert.equal(tile('Landed').figure(), 2_000);
     assert.equal(tile('Consumers').figure(), 3);
+    poll('gateway', { status: 'ready' }, pageMetrics(1), startedMs + 32_000);
+    assert.ok(!(tile('Accepted').figure() < 0), 'after a restart');
   });
 
   it('color a tile only while its own figure is bad', () => {
