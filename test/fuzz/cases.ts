@@ -23,19 +23,8 @@ function randomOf(seed: number): Random {
 
 const one = <T>(random: Random, list: readonly T[]): T => list[random(list.length)] as T;
 
-const TARGETS = [
-  '/events',
-  '/events',
-  '/events',
-  '/events/a',
-  '/events/%00',
-  '/health/live',
-  '/',
-  '/events?a=b',
-  '*',
-  'http://g/events',
-];
-const METHODS = ['POST', 'POST', 'POST', 'GET', 'HEAD', 'PUT', 'OPTIONS', 'DELETE'];
+const TARGETS = '/events /events /events /events/a /events/%00 /health/live / /events?a=b * http://g/events'.split(' ');
+const METHODS = 'POST POST POST GET HEAD PUT OPTIONS DELETE'.split(' ');
 const FIELDS = [
   'Content-Type: application/json',
   'Content-Type: application/cloudevents+json; charset=utf-8',
@@ -64,7 +53,7 @@ const FIELDS = [
   'X-Bytes: \u00e9\u0000',
   'X-Request-Id: a\tb \u00e9',
 ];
-const TOKENS = [
+const MARKS = [
   '\r\n',
   '\n',
   '\r',
@@ -77,14 +66,11 @@ const TOKENS = [
   '\x7f',
   '\x0b',
   '0\r\n\r\n',
-  'HTTP/1.0',
-  'HTTP/1.1',
-  'HTTP/2.0',
   '%',
   ';',
   '"',
-  ...FIELDS,
-];
+] as const;
+const TOKENS = [...MARKS, 'HTTP/1.0', 'HTTP/1.1', 'HTTP/2.0', ...FIELDS];
 
 function request(random: Random, name: string): string {
   const chunked = random(6) === 0;

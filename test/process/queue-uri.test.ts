@@ -75,14 +75,9 @@ describe('the URI of a queue', () => {
   });
 
   it('is checked by every program', () => {
-    const both = { INGEST_QUEUE_URI: 'redis://host?db=3' };
-    const problems = [
-      readGatewayConfig(both),
-      readConsumerConfig({ ...both, INGEST_WAREHOUSE_URI: 'sqlite:a' }),
-      readAdminConfig({ ...both, INGEST_WAREHOUSE_URI: 'sqlite:a' }),
-    ].map(({ report }) => report.problems.map((problem) => /^\w+/.exec(problem)?.[0]));
-    const named = ['INGEST_QUEUE_URI'];
-    assert.deepEqual(problems, [named, named, named]);
+    const both = { INGEST_QUEUE_URI: 'redis://host?db=3', INGEST_WAREHOUSE_URI: 'sqlite:a' };
+    for (const read of [readGatewayConfig, readConsumerConfig, readAdminConfig])
+      assert.match(read(both).report.problems.join(), /^INGEST_QUEUE_URI=[^\n]*$/);
   });
 
   it('may have several hosts if it says so, but not an empty one', () => {

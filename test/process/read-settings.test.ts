@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
-import { chmodSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
-import fc from 'fast-check';
 import { Settings, type Environment } from '../../lib/process/read-settings.ts';
 import { addressText, type PlainSetting } from '../../lib/process/setting-kinds.ts';
 import { maskedUri, quotedValue, sqlitePath, sqliteUri } from '../../lib/process/uri.ts';
@@ -18,8 +17,6 @@ const file = (name: string, content: string): string => {
 
 const gateway = (environment: Environment): Settings =>
   new Settings({ INGEST_QUEUE_URI: 'redis://h', ...environment }, 'gateway');
-const consumer = (environment: Environment): Settings =>
-  new Settings({ INGEST_QUEUE_URI: 'redis://h', INGEST_WAREHOUSE_URI: 'sqlite:w', ...environment }, 'consumer');
 
 function uri(environment: Environment, key: Key = 'INGEST_QUEUE_URI'): [unknown, readonly string[]] {
   const settings = new Settings(environment, 'gateway');
@@ -83,9 +80,8 @@ describe('an environment', () => {
   });
 
   it("may have any value for another program's key", () => {
-    const settings = consumer({ INGEST_BODY_BYTES_MAX: 'x', INGEST_GATEWAY_ADDR: 'y' });
-    assert.deepEqual(settings.read({}).report, { problems: [], warnings: [] });
-    assert.throws(() => settings.get('INGEST_BODY_BYTES_MAX'), /INGEST_BODY_BYTES_MAX/);
+    const environment = { INGEST_QUEUE_URI: 'redis://h', INGEST_WAREHOUSE_URI: 'sqlite:w', INGEST_BODY_BYTES_MAX: 'x' };
+    assert.deepEqual(new Settings(environment, 'consumer').read({}).report, { problems: [], warnings: [] });
   });
 });
 
@@ -122,25 +118,28 @@ describe('the value of a setting', () => {
     });
 });
 
-it('the text of an IPv6 address has brackets', () => {
-  assert.equal(addressText({ host: '::1', port: 1 }), '[::1]:1');
-  assert.equal(addressText({ host: 'localhost', port: 8443 }), 'localhost:8443');
-});
+it('the text of an IPv6 address has brackets', () =>
+  assert.deepEqual(
+    ['::1', 'localhost'].map((host) => addressText({ host, port: 1 })),
+    ['[::1]:1', 'localhost:1'],
+  ));
 
 describe('an unknown key', () => {
   it('with the prefix of the project is a warning that names the nearest known key', () => {
-    const { warnings, problems } = gateway({
+    const unknown = {
       INGEST_QUEUE_URL: 'x',
       INGEST_LOGLEVEL: 'x',
       ingest_addr: 'x',
       OTHER: 'x',
       INGEST_LOG_LEVEL: 'warn',
-    }).read({}).report;
-    assert.deepEqual(problems, []);
-    assert.deepEqual(warnings, [
-      'INGEST_QUEUE_URL is not a known key; the nearest one is INGEST_QUEUE_URI',
-      'INGEST_LOGLEVEL is not a known key; the nearest one is INGEST_LOG_LEVEL',
-    ]);
+    };
+    assert.deepEqual(gateway(unknown).read({}).report, {
+      problems: [],
+      warnings: [
+        'INGEST_QUEUE_URL is not a known key; the nearest one is INGEST_QUEUE_URI',
+        'INGEST_LOGLEVEL is not a known key; the nearest one is INGEST_LOG_LEVEL',
+      ],
+    });
   });
 
   it('of an earlier version is answered with what to do, and none that Kubernetes adds for a Service is unknown', () => {
@@ -182,42 +181,20 @@ describe('a URI', () => {
   });
 
   it('of PostgreSQL names one host and only supported parameters, and warns of an unencrypted connection', () => {
-    const problems = (rest: string) =>
-      uri({ INGEST_QUEUE_URI: 'redis://h', INGEST_WAREHOUSE_URI: `postgres://${rest}` }, 'INGEST_WAREHOUSE_URI')[1];
-    for (const rest of [
-      'h1,h2/db',
-      'u:p@h1:5432,h2:5433/db',
-      'h/db?host=a,b',
-      'h/db?sslmod=require',
-      'h/db?sslmode=strict',
-      'h/db?sslmode=',
-      'h/db?sslmode=require&sslmode=disable',
-      'h/db?sslmode=disable&sslrootcert=/ca.pem',
-      'h/db?target_session_attrs=any',
-      'h/db#x',
-      'h/db?channel_binding=require',
-      'h/db?sslmode=require&channel_binding=always',
-      `h/db?sslrootcert=${join(folder, 'absent')}`,
-      `h/db?sslkey=${folder}/uri/below`,
-      'h:65536/db',
-    ])
-      assert.equal(problems(rest).length, 1, rest);
-    const warnings = (rest: string) =>
-      gateway({ INGEST_WAREHOUSE_URI: `postgres://${rest}` })
-        .read({})
-        .report.warnings.filter((line) => /INGEST_WAREHOUSE_URI: .*not encrypted/.test(line)).length;
-    for (const [rest, count] of [
-      ['h/db', 1],
-      ['u:p@192.0.2.1/db?sslmode=disable', 1],
-      ['h/db?sslmode=verify-full', 0],
-      [`h/db?sslrootcert=${file('ca.pem', 'x')}`, 0],
-      ['u:p@ep-1.neon.tech/db?sslmode=require&channel_binding=require', 0],
-      ['localhost/db?channel_binding=prefer', 0],
-      ['localhost:5432/db', 0],
-      ['[::1]/db', 0],
-      ['h/db?host=%2Fvar%2Frun', 0],
-    ] as const)
-      assert.deepEqual([problems(rest), warnings(rest)], [[], count], rest);
+    const read = (rest: string): readonly [number, number] => {
+      const { problems, warnings } = gateway({ INGEST_WAREHOUSE_URI: `postgres://${rest}` }).read({}).report;
+      return [problems.length, warnings.filter((line) => /INGEST_WAREHOUSE_URI: .*not encrypted/.test(line)).length];
+    };
+    const wrong = `h1,h2/db u:p@h1:5432,h2:5433/db h/db?host=a,b h/db?sslmod=require h/db?sslmode=strict h/db?sslmode=
+      h/db?sslmode=require&sslmode=disable h/db?sslmode=disable&sslrootcert=/ca.pem h/db?target_session_attrs=any h/db#x
+      h/db?channel_binding=require h/db?sslmode=require&channel_binding=always h/db?sslrootcert=${join(folder, 'absent')}
+      h/db?sslkey=${folder}/uri/below h:65536/db`;
+    for (const rest of wrong.split(/\s+/)) assert.equal(read(rest)[0], 1, rest);
+    const encrypted = `h/db?sslmode=verify-full h/db?sslrootcert=${file('ca.pem', 'x')} localhost:5432/db [::1]/db
+      u:p@ep-1.neon.tech/db?sslmode=require&channel_binding=require localhost/db?channel_binding=prefer
+      h/db?host=%2Fvar%2Frun`;
+    for (const rest of encrypted.split(/\s+/)) assert.deepEqual(read(rest), [0, 0], rest);
+    for (const rest of ['h/db', 'u:p@192.0.2.1/db?sslmode=disable']) assert.deepEqual(read(rest), [0, 1], rest);
   });
 
   it('with a blank is a problem that shows no password', () => {
@@ -264,28 +241,14 @@ describe('a URI', () => {
   });
 
   it('of another scheme or without a scheme or a host is a problem that shows no password', () => {
-    for (const text of [
-      'user:hunter2@host',
-      'http://u:hunter2@host',
-      'redis:hunter2',
-      'redis://',
-      'hunter2',
-      'redis//u:hunter2@host',
-      'redis://u:hunter2@ho st',
-      'redis://u:hunter2@host:99999',
-      'redis://u:hunter2@host:0',
-      'redis+cluster://u:hunter2@a:99999,b:1',
-    ]) {
-      const secret = file('secret', text);
-      chmodSync(secret, 0o600);
-      for (const environment of [{ INGEST_QUEUE_URI: text }, { INGEST_QUEUE_URI_FILE: secret }]) {
+    const wrong = `user:hunter2@host http://u:hunter2@host redis:hunter2 redis:// hunter2 redis//u:hunter2@host
+      redis://u:hunter2@host:99999 redis://u:hunter2@host:0 redis+cluster://u:hunter2@a:99999,b:1`;
+    for (const text of [...wrong.split(/\s+/), 'redis://u:hunter2@ho st'])
+      for (const environment of [{ INGEST_QUEUE_URI: text }, { INGEST_QUEUE_URI_FILE: file('secret', text) }]) {
         const [value, problems] = uri(environment);
-        assert.equal(value, undefined, text);
-        assert.equal(problems.length, 1);
-        assert.match(problems[0] ?? '', /^INGEST_QUEUE_URI(_FILE)?=/);
-        assert.doesNotMatch(problems[0] ?? '', /hunter2/);
+        assert.deepEqual([value, problems.length], [undefined, 1], text);
+        assert.match(problems[0] ?? '', /^INGEST_QUEUE_URI(_FILE)?=(?!.*hunter2)/);
       }
-    }
   });
 
   it('with #, / or ? in its password is a problem that explains the encoding and shows no password', () => {
@@ -315,14 +278,5 @@ describe('a URI', () => {
       assert.equal(maskedUri(text), masked);
     assert.equal(quotedValue('INGEST_LOG_LEVEL', 'loud'), '"loud"');
     assert.equal(quotedValue('INGEST_WAREHOUSE_URI', 'sqlite:a b/c.db'), '"sqlite:a b/c.db"');
-  });
-
-  it('is masked for any password', () => {
-    fc.assert(
-      fc.property(fc.string({ minLength: 6 }), (password) => {
-        const text = `redis://user:${encodeURIComponent(`!${password}!`)}@host`;
-        assert.ok(!maskedUri(text).includes(encodeURIComponent(password)));
-      }),
-    );
   });
 });

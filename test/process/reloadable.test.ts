@@ -22,14 +22,9 @@ async function watched(path: string, parse = (read: ReadFile): Promise<string> =
     return text;
   };
   const files: Reloadable<string> = await reloadable([path], parsed);
-  const watch = (): void =>
-    files.watch({
-      kind: 'list',
-      clock,
-      log,
-      onChange: (value) => changes.push(value),
-      onOutcome: (good) => outcomes.push(good),
-    });
+  const onChange = (value: string): void => void changes.push(value);
+  const onOutcome = (good: boolean): void => void outcomes.push(good);
+  const watch = (): void => files.watch({ kind: 'list', clock, log, onChange, onOutcome });
   atEnd(() => files.stop());
   const pass = async (ms = 500): Promise<void> => {
     await eventually('the next read is due later', () => clock.pending === 1);
@@ -39,10 +34,15 @@ async function watched(path: string, parse = (read: ReadFile): Promise<string> =
   return { files, clock, lines, changes, outcomes, watch, pass };
 }
 
+function fileWith(text: string): string {
+  const path = join(temporaryFolder(), 'list');
+  writeFileSync(path, text);
+  return path;
+}
+
 describe('watched files', () => {
   it('are used only when they are completely written', async () => {
-    const path = join(temporaryFolder(), 'slow.pem');
-    writeFileSync(path, 'a');
+    const path = fileWith('a');
     const { files, changes, watch, pass, clock } = await watched(path);
     watch();
     await pass(250);
@@ -61,8 +61,7 @@ describe('watched files', () => {
   });
 
   it('are used as they were when they were compared, even if they change before they are parsed', async () => {
-    const path = join(temporaryFolder(), 'authorities.pem');
-    writeFileSync(path, 'one');
+    const path = fileWith('one');
     let isRewritten = false;
     const { changes, watch, pass } = await watched(path, async (read) => {
       if (isRewritten) writeFileSync(path, 'one');
@@ -78,8 +77,7 @@ describe('watched files', () => {
   });
 
   it('keep their last good content while they are refused, and are current when they are good again', async () => {
-    const path = join(temporaryFolder(), 'list');
-    writeFileSync(path, 'good');
+    const path = fileWith('good');
     const { files, lines, outcomes, watch, pass } = await watched(path);
     watch();
     await pass();
@@ -88,14 +86,8 @@ describe('watched files', () => {
     await pass();
     assert.equal(files.value, 'good');
     assert.deepEqual(outcomes, [false]);
-    assert.deepEqual(lines.splice(0), [
-      {
-        level: 'error',
-        msg: 'changed files refused; the last good ones stay in use',
-        kind: 'list',
-        reason: 'no letter',
-      },
-    ]);
+    const msg = 'changed files refused; the last good ones stay in use';
+    assert.deepEqual(lines.splice(0), [{ level: 'error', msg, kind: 'list', reason: 'no letter' }]);
     await pass();
     assert.deepEqual(outcomes, [false], 'one change is one failure');
     writeFileSync(path, 'good');
@@ -106,8 +98,7 @@ describe('watched files', () => {
   });
 
   it('that become valid later are used without another change', async () => {
-    const path = join(temporaryFolder(), 'list');
-    writeFileSync(path, 'early');
+    const path = fileWith('early');
     let valid = true;
     const { files, outcomes, watch, pass } = await watched(path, async (read) =>
       valid ? String(await read(path)) : '!',
@@ -129,8 +120,7 @@ describe('watched files', () => {
   });
 
   it('that changed between the first read and the watch are loaded again', async () => {
-    const path = join(temporaryFolder(), 'list');
-    writeFileSync(path, 'old');
+    const path = fileWith('old');
     const { changes, watch, pass } = await watched(path);
     writeFileSync(path, 'new');
     watch();
@@ -178,9 +168,7 @@ describe('watched files', () => {
   });
 
   it('can be stopped before their first read has ended', async () => {
-    const path = join(temporaryFolder(), 'list');
-    writeFileSync(path, 'a');
-    const { files, clock, watch } = await watched(path);
+    const { files, clock, watch } = await watched(fileWith('a'));
     watch();
     files.stop();
     await files.reload();
