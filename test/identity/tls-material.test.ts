@@ -72,10 +72,8 @@ describe('TLS material', () => {
       clientCa: write('two.pem', root.certificate + second.certificate),
     };
     const material = await load(files);
-    assert.deepEqual(
-      material.expiry.map(({ atMs }) => atMs),
-      [endMs(earlier.certificate), endMs(second.certificate)],
-    );
+    const ends = material.expiry.map(({ atMs }) => atMs);
+    assert.deepEqual(ends, [endMs(earlier.certificate), endMs(second.certificate)]);
     assert.deepEqual([await judged(material, good), await judged(material, ofSecond)], ['trusted', 'trusted']);
   });
 
@@ -95,15 +93,10 @@ describe('unusable TLS files are refused', () => {
 
   it('all together, with a line and the key for each', async () => {
     const lines = (await refusal({ cert: missing, key: text, clientCa: broken, clientCrl: missing })).split('\n');
-    assert.deepEqual(
-      lines.map((line) => line.slice(0, line.indexOf(': '))),
-      [
-        `INGEST_TLS_CERT="${missing}"`,
-        `INGEST_TLS_KEY="${text}"`,
-        `INGEST_TLS_CLIENT_CA="${broken}"`,
-        `INGEST_TLS_CLIENT_CRL="${missing}"`,
-      ],
-    );
+    const paths = { CERT: missing, KEY: text, CLIENT_CA: broken, CLIENT_CRL: missing };
+    for (const [at, [key, path]] of Object.entries(paths).entries())
+      assert.ok(lines[at]?.startsWith(`INGEST_TLS_${key}="${path}": `), lines[at]);
+    assert.equal(lines.length, 4);
   });
 
   it('if the certificate does not belong to the key', async () => {
