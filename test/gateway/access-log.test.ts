@@ -30,13 +30,8 @@ describe("a gateway's log", () => {
     assert.ok(Number(ms) >= 0 && Number(ms) <= performance.now() - beforeMs + 1, String(ms));
     const from = { producer: 'urn:test:producer:shop', address: '127.0.0.1' };
     assert.deepEqual(line, {
-      ...{ level: 'debug', msg: 'request answered' },
-      requestId: 'mine',
-      ...from,
-      method: 'POST',
-      target: '/events',
-      status: 202,
-      traceparent: undefined,
+      ...{ level: 'debug', msg: 'request answered', requestId: 'mine', ...from },
+      ...{ method: 'POST', target: '/events', status: 202, traceparent: undefined },
     });
     assert.equal((await client.post('no event', { 'X-Request-Id': 'refused' })).status, 400);
     const { code, detail } = find('request answered', { requestId: 'refused', status: 400 }) ?? {};
@@ -67,11 +62,8 @@ describe("a gateway's log", () => {
     const known = new TestClient(port, pki.authority.certificate, shop, {});
     assert.equal((await known.post('no event')).status, 400);
     assert.deepEqual(find('requests refused', { code: 'INVALID_EVENT' }), {
-      ...{ level: 'info', msg: 'requests refused' },
-      producer: 'urn:test:producer:shop',
-      address: '127.0.0.1',
-      code: 'INVALID_EVENT',
-      count: 1,
+      ...{ level: 'info', msg: 'requests refused', code: 'INVALID_EVENT', count: 1 },
+      ...{ producer: 'urn:test:producer:shop', address: '127.0.0.1' },
     });
   });
 });

@@ -91,13 +91,10 @@ describe("a gateway's answers", () => {
 
     it('show an event on the queue that the warehouse does not know', async () => {
       await client.post('{"id":"waiting","type":"t","n":1.0}');
-      const { status, body, json } = await client.find('waiting');
+      const { status, body } = await client.find('waiting');
       assert.equal(status, 200);
-      assert.equal(json?.['status'], 'accepted');
-      assert.equal(json['type'], 't');
-      assert.match(String(json['acceptedAt']), /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
-      assert.equal('landedAt' in json, false);
-      assert.ok(body.endsWith(',"event":{"id":"waiting","type":"t","n":1.0}}'), body);
+      const start = /^\{"id":"waiting","type":"t","status":"accepted","acceptedAt":"\d{4}-[\dT:.-]{18}Z","event":/;
+      assert.equal(body.replace(start, ''), '{"id":"waiting","type":"t","n":1.0}}');
     });
 
     it('are 503 while the warehouse cannot be queried, even if the queue knows the event', async () => {
@@ -239,10 +236,9 @@ describe("a gateway's answers", () => {
       });
       assert.equal(store.entries.at(-1)?.notes.traceparent, RESERVED, 'its landing comes below the sending');
       const [server, producer] = spans;
-      assert.equal(spans.length, 2);
-      assert.equal(server?.name, 'POST /events');
-      assert.equal(server.kind, 'server');
-      assert.equal(server.parent?.traceparent, SAMPLED);
+      assert.ok(server !== undefined && producer !== undefined && spans.length === 2);
+      const about = ({ name, kind, parent, error }: typeof server) => [name, kind, parent?.traceparent, error];
+      assert.deepEqual(about(server), ['POST /events', 'server', SAMPLED, undefined]);
       assert.deepEqual(server.attributes, {
         ...{ 'http.request.method': 'POST', 'http.route': '/events', 'url.scheme': 'https', 'url.path': '/events' },
         ...{ 'client.address': '127.0.0.1', 'network.protocol.version': '1.1' },
@@ -250,10 +246,7 @@ describe("a gateway's answers", () => {
         'ingest.request_id': 'mine',
         'http.response.status_code': 202,
       });
-      assert.equal(server.error, undefined);
-      assert.equal(producer?.name, 'send ingest');
-      assert.equal(producer.kind, 'producer');
-      assert.equal(producer.parent?.traceparent, MADE);
+      assert.deepEqual(about(producer), ['send ingest', 'producer', MADE, undefined]);
       assert.equal(producer.context?.traceparent, RESERVED);
       assert.deepEqual(producer.attributes, {
         ...{ 'messaging.system': 'memory', 'messaging.destination.name': 'ingest' },
@@ -261,7 +254,6 @@ describe("a gateway's answers", () => {
         'messaging.message.id': 'spanned',
         'messaging.message.body.size': body.length,
       });
-      assert.equal(producer.error, undefined);
       for (const { startMs, endMs } of [server, producer]) {
         assert.ok(startMs >= startedMs - 1_000 && startMs <= endMs, `${startMs} to ${endMs}`);
         assert.ok(endMs <= Date.now() + 1_000);
@@ -274,10 +266,12 @@ describe("a gateway's answers", () => {
       assert.equal(store.entries.at(-1)?.notes.traceparent, UNSAMPLED);
       assert.equal(spans.length, 0);
       await client.post('{}');
-      assert.equal(spans.length, 1);
-      assert.equal(spans[0]?.attributes['http.response.status_code'], 400);
-      assert.equal(spans[0].attributes['error.type'], 'INVALID_EVENT');
-      assert.equal(spans[0].error, undefined, 'the server did not fail');
+      const of = spans.map(({ attributes: all, error }) => [
+        all['http.response.status_code'],
+        all['error.type'],
+        error,
+      ]);
+      assert.deepEqual(of, [[400, 'INVALID_EVENT', undefined]], 'the server did not fail');
     });
 
     it('with an error if the gateway or the queue failed', async () => {

@@ -65,28 +65,24 @@ describe('the producers file', () => {
   });
 
   it('allows the types that its patterns match as a whole, with a star for any characters', () => {
-    const cases: readonly (readonly [pattern: string, type: string, allowed: boolean])[] = [
-      ['order.placed', 'order.placed', true],
-      ['order.placed', 'order.placed.eu', false],
-      ['order.placed', 'Order.placed', false],
-      ['order.*', 'order.placed', true],
-      ['order.*', 'order.placed.eu', true],
-      ['order.*', 'order', false],
-      ['order.*', 'reorder.placed', false],
-      ['*.placed', 'order.placed', true],
-      ['*.placed', 'order.placed2', false],
-      ['*', 'x', true],
-      ['a*b*c', 'a.b.c', true],
-      ['a*b*c', 'a.c.b', false],
-      ['a*a', 'a', false],
-      ['ab*ba', 'aba', false],
-      ['a**c', 'abc', true],
+    const cases: Readonly<Record<string, readonly [allowed: string, refused: string]>> = {
+      'order.placed': ['order.placed', 'order.placed.eu Order.placed'],
+      'order.*': ['order.placed order.placed.eu', 'order reorder.placed'],
+      '*.placed': ['order.placed', 'order.placed2'],
+      '*': ['x', ''],
+      'a*b*c': ['a.b.c', 'a.c.b'],
+      'a*a': ['aa', 'a'],
+      'ab*ba': ['abba', 'aba'],
+      'a**c': ['abc', 'ab'],
       // A matcher that backtracks would need minutes.
-      ['*a*a*a*a*a*b', 'a'.repeat(5_000), false],
-    ];
+      '*a*a*a*a*a*b': ['aaaaab', 'a'.repeat(5_000)],
+    };
     const allows = (types: readonly string[], type: string): boolean =>
       file({ p: { types } }).rulesFor('p').allowsType(type);
-    for (const [pattern, type, allowed] of cases) assert.equal(allows([pattern], type), allowed, `${pattern} ${type}`);
+    for (const [pattern, lists] of Object.entries(cases))
+      for (const [at, list] of lists.entries())
+        for (const type of list.split(' ').filter(Boolean))
+          assert.equal(allows([pattern], type), at === 0, `${pattern} ${type}`);
     assert.deepEqual([allows([], 'x'), allows(['x', 'y.*'], 'y.z')], [false, true]);
   });
 

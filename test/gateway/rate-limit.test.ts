@@ -66,10 +66,7 @@ describe('a rate limit', () => {
   });
 
   it('appears in whole numbers that never exceed a fractional rate', () => {
-    const policies = [2.5, 1, 0.5, 0.3].map((rate) => new RateLimit().charge('p', rate, 0).fields[1]);
-    assert.deepEqual(
-      policies,
-      ['q=2;w=1', 'q=1;w=1', 'q=1;w=2', 'q=1;w=4'].map((policy) => `"producer";${policy}`),
-    );
+    const policies = [2.5, 1, 0.5, 0.3].map((rate) => new RateLimit().charge('p', rate, 0).fields[1]?.slice(11));
+    assert.deepEqual(policies, ['q=2;w=1', 'q=1;w=1', 'q=1;w=2', 'q=1;w=4']);
   });
 });

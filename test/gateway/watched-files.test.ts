@@ -47,17 +47,13 @@ describe('the files of a gateway that starts', () => {
     const { config, log, lines } = configured({ INGEST_STATE_DIR: folder });
     const { material } = await readFiles(config, log, SYSTEM);
     assert.equal(material.value.expiry.length, 2);
-    assert.deepEqual(
-      lines.map((line) => [line.level, line['folder']]),
-      [['warn', folder]],
-    );
+    assert.deepEqual([lines.length, lines[0]?.level, lines[0]?.['folder']], [1, 'warn', folder]);
     const file = join(folder, 'file');
     writeFileSync(file, '');
-    const wrongs = [
+    for (const [path, code] of [
       [join(file, 'state'), 'ENOTDIR'],
       ['/proc/self/state/below', 'ENOENT'],
-    ] as const;
-    for (const [path, code] of wrongs) {
+    ] as const) {
       const wrong = configured({ INGEST_STATE_DIR: path });
       await assert.rejects(readFiles(wrong.config, wrong.log, SYSTEM), {
         exitCode: 2,
@@ -115,15 +111,10 @@ describe('the files of a running gateway', () => {
     assert.deepEqual(await samples('ingest_reload_current'), [1, 1, 1]);
     for (const name of ['server.pem', 'producers.json', 'jwks.json']) pki.write(name, 'broken');
     watched.reload();
-    assert.deepEqual(lines.splice(0), [
-      { level: 'info', msg: 'SIGHUP: loading TLS material, token keys and the producers file again' },
-    ]);
+    assert.match(lines.shift()?.msg ?? '', /^SIGHUP: loading/);
     await eventually('each is refused', () => lines.length === 3);
-    assert.deepEqual(lines.map(({ level, kind }) => `${level} ${String(kind)}`).toSorted(), [
-      'error producers',
-      'error tls',
-      'error token_keys',
-    ]);
+    const refused = lines.map(({ level, kind }) => `${level} ${String(kind)}`).toSorted();
+    assert.deepEqual(refused, ['error producers', 'error tls', 'error token_keys']);
     for (const name of ['server.pem', 'producers.json', 'jwks.json'])
       assert.match(lines.map(({ reason }) => reason).join(), new RegExp(`="${pki.path(name)}": `));
     assert.deepEqual(await samples('ingest_reload_failures_total'), [1, 1, 1]);
@@ -181,9 +172,7 @@ it('SIGHUP requests the token keys at a URL again, also during a request, and a 
   watched.reload();
   await answered(5, 200, jwks(await TokenIssuer.create('second')));
   await eventually('verdicts by other keys are dropped', () => forgotten === 1);
-  assert.deepEqual(
-    lines.filter(({ msg }) => msg.startsWith('the token keys')).map(({ level }) => level),
-    ['error', 'info'],
-  );
+  const levels = lines.flatMap(({ msg, level }) => (msg.startsWith('the token keys') ? level : []));
+  assert.deepEqual(levels, ['error', 'info']);
   watched.stop();
 });
