@@ -21,7 +21,7 @@ const RECORDS_FACTOR = 1.25;
 // Fact: a handshake takes 1 to 2 ms of CPU time, and node accepts one connection in each turn of the event loop, so
 // 2,300 handshakes delayed a new connection by 4.3 s. Choice: a few handshakes begin in a turn, and one in 10 ms while
 // connections arrive. Effect: a connection waits for the acceptance of those before it, 0.1 ms each, and for a few
-// handshakes (test/http/server-arrivals.test.ts), or for those of its own address.
+// handshakes (test/http/server.test.ts), or for those of its own address.
 const HANDSHAKES_A_TURN = 4;
 const HANDSHAKE_INTERVAL_MS = 10;
 /** CPU time of a turn, and of each step of a handshake in it, that is charged to nobody. */

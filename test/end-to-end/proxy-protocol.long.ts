@@ -1,4 +1,4 @@
-// test/http/server-arrivals.test.ts has the rules of the header; here a real balancer sends it.
+// test/http/server.test.ts has the rules of the header; here a real balancer sends it.
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import { execFileSync } from 'node:child_process';

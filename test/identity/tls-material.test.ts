@@ -95,7 +95,7 @@ describe('unusable TLS files are refused', () => {
     const lines = (await refusal({ cert: missing, key: text, clientCa: broken, clientCrl: missing })).split('\n');
     const paths = { CERT: missing, KEY: text, CLIENT_CA: broken, CLIENT_CRL: missing };
     for (const [at, [key, path]] of Object.entries(paths).entries())
-      assert.ok(lines[at]?.startsWith(`INGEST_TLS_${key}="${path}": `), lines[at]);
+      assert.ok(lines[at]?.startsWith(`INGEST_TLS_${key}="${path}": `));
     assert.equal(lines.length, 4);
   });
 
