@@ -73,17 +73,6 @@ describe('the status page of a gateway', () => {
     assert.deepEqual([...faults, ...landing.faults], []);
   });
 
-  it('is never on the address that producers connect to', async () => {
-    for (const only of ['0', '1']) {
-      const other = `127.0.0.1:${await freePort()}`;
-      const one = await TestGateway.start(redis, pki, { INGEST_ADMIN_ADDR: other, INGEST_ADMIN_ONLY: only });
-      for (const path of ['/', '/runbook'])
-        assert.equal((await one.client(producer).ask({ method: 'GET', path })).status, 404, path);
-      assert.equal((await fetch(`http://${other}/`)).status, 200);
-      one.signal('SIGKILL');
-    }
-  });
-
   it('shows STALE and then DOWN for a dead process, and LIVE when it is back', async () => {
     const { page, faults } = await visit(`http://${admin}/`);
     await becomes(page, 'LIVE');

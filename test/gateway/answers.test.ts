@@ -1,17 +1,22 @@
 import assert from 'node:assert/strict';
 import { before, beforeEach, describe, it } from 'node:test';
 import { gzipSync } from 'node:zlib';
+import fc from 'fast-check';
+import type { Gateway } from '../../lib/gateway/gateway.ts';
 import { RequestSpans } from '../../lib/gateway/request-spans.ts';
+import type { Answer } from '../../lib/http/respond.ts';
 import { ERROR_CODES } from '../../lib/ingest/errors.ts';
+import type { EventNotes } from '../../lib/ingest/queue.ts';
 import type { WarehouseLookup } from '../../lib/ingest/warehouse.ts';
 import type { Tracing } from '../../lib/telemetry/tracing.ts';
+import { anyCharacter } from '../support/any-character.ts';
 import { event, TestClient, type Reply } from '../support/client.ts';
 import { gatewayInProcess } from '../support/gateway-in-process.ts';
 import { MemoryQueue, MemoryQueueStore } from '../support/memory-queue.ts';
 import { Pki } from '../support/pki.ts';
 import { SYSTEM } from '../support/system.ts';
 
-const BODY_BYTES_MAX = 1_000;
+const BODY_BYTES_MAX = 20_000;
 const SAMPLED = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
 const UNSAMPLED = SAMPLED.replace(/01$/, '00');
 const RESERVED = '00-4bf92f3577b34da6a3ce929d0e0e4736-aaaaaaaaaaaaaaaa-01';
@@ -22,6 +27,9 @@ describe("a gateway's answers", () => {
   const queue = new MemoryQueue(store);
   const spans: Parameters<Tracing['record']>[0][] = [];
   let inWarehouse: WarehouseLookup = { kind: 'unknown' };
+  /** The warehouse's first answers. */
+  const looks: WarehouseLookup[] = [];
+  let running: Gateway | undefined;
   let client: TestClient;
   let bySource: TestClient;
 
@@ -36,15 +44,16 @@ describe("a gateway's answers", () => {
       close: () => Promise.resolve(),
     };
     const started = async (more: Readonly<Record<string, string>>): Promise<TestClient> => {
-      const { port } = await gatewayInProcess(
+      const { gateway, port } = await gatewayInProcess(
         pki,
         { INGEST_BODY_BYTES_MAX: String(BODY_BYTES_MAX), ...more },
         {
           queue,
-          warehouse: { find: () => Promise.resolve(inWarehouse) },
+          warehouse: { find: () => Promise.resolve(looks.shift() ?? inWarehouse) },
           spans: new RequestSpans(tracing, { system: 'memory', destination: 'ingest' }, SYSTEM.clock),
         },
       );
+      running ??= gateway;
       return new TestClient(port, pki.authority.certificate, await pki.producer('shop'), {});
     };
     [client, bySource] = await Promise.all([started({}), started({ INGEST_EVENT_ID: 'source+id' })]);
@@ -97,6 +106,20 @@ describe("a gateway's answers", () => {
       assert.equal(body.replace(start, ''), '{"id":"waiting","type":"t","n":1.0}}');
     });
 
+    it('show an event that lands and leaves the queue between the two queries', async () => {
+      const landed = {
+        kind: 'landed',
+        text: event('late'),
+        type: 'test.event',
+        acceptedAtMs: 1,
+        landedAtMs: 2,
+      } as const;
+      looks.push({ kind: 'unknown' }, { ...landed, traceparent: undefined });
+      const { status, json } = await client.find('late');
+      assert.deepEqual([status, json?.['status']], [200, 'landed']);
+      assert.equal((await client.find('late')).status, 404);
+    });
+
     it('are 503 while the warehouse cannot be queried, even if the queue knows the event', async () => {
       await client.post(event('known'));
       inWarehouse = { kind: 'unavailable' };
@@ -137,6 +160,54 @@ describe("a gateway's answers", () => {
       assert.deepEqual([status, json?.['code'], json?.['retryable']], [413, 'INVALID_EVENT', false]);
     });
 
+    it("keep both a CloudEvent's id and its trace with its body", async () => {
+      const traceparent = UNSAMPLED;
+      const body = JSON.stringify({ specversion: '1.0', source: '/shop', id: '7', type: 'order.placed' });
+      const notesOf = async (
+        headers: Readonly<Record<string, string>>,
+        sent: string,
+      ): Promise<EventNotes | undefined> => {
+        assert.equal((await bySource.post(sent, headers)).status, 202);
+        return store.entries.at(-1)?.notes;
+      };
+      const cloudEvent = { 'content-type': 'application/cloudevents+json' };
+      const trace = { traceparent, tracestate: 'vendor=1' };
+      assert.deepEqual(await notesOf({ ...cloudEvent, ...trace }, body), { id: '/shop 7', ...trace });
+      assert.deepEqual(await notesOf(cloudEvent, body.replace('"7"', '"8"')), { id: '/shop 8' });
+      assert.deepEqual(await notesOf(trace, event('traced')), trace);
+      assert.deepEqual(await notesOf({ tracestate: 'vendor=1' }, event('untraced')), {});
+      assert.deepEqual(await notesOf({ traceparent: 'none' }, event('wrongly traced')), {});
+    });
+
+    it('are 202 to any bytes only if the queue has them as a new event, and else a documented refusal', async () => {
+      const anyBody = fc.oneof(
+        fc
+          .record(
+            { id: fc.string({ unit: anyCharacter, maxLength: 300 }), type: fc.string(), data: fc.jsonValue() },
+            { requiredKeys: [] },
+          )
+          .map((value) => Buffer.from(JSON.stringify(value))),
+        fc.tuple(fc.nat(), fc.nat(255)).map(([at, value]) => {
+          const body = Buffer.from(event('one byte changed', { data: [1, { a: 'é' }] }));
+          body[at % body.length] = value;
+          return body;
+        }),
+      );
+      await fc.assert(
+        fc.asyncProperty(anyBody, async (body) => {
+          const before = store.entries.length;
+          const answer = await client.post(body);
+          const { status, duplicate, code } = JSON.parse(answer.body) as Readonly<Record<string, unknown>>;
+          if (answer.status === 202) assert.equal(status, 'accepted');
+          else assert.deepEqual([answer.status, code], [400, 'INVALID_EVENT']);
+          const isNew = answer.status === 202 && duplicate === undefined;
+          assert.equal(store.entries.length - before, isNew ? 1 : 0);
+          if (isNew) assert.deepEqual(Buffer.from(store.entries.at(-1)?.body ?? ''), body);
+        }),
+        { numRuns: 200 },
+      );
+    });
+
     it('are 400 if source and id together do not form an id', async () => {
       const cloudEvent = { specversion: '1.0', source: `/${'s'.repeat(200)}`, id: 'i'.repeat(200), type: 't' };
       const { json } = await bySource.post(JSON.stringify(cloudEvent), {
@@ -148,10 +219,10 @@ describe("a gateway's answers", () => {
     it('are 413 for a CloudEvent in binary mode whose base64 data is over the limit', async () => {
       const fields = { 'ce-specversion': '1.0', 'ce-source': '/s', 'ce-type': 't', 'content-type': 'text/plain' };
       const before = store.entries.length;
-      const answer = await client.post('x'.repeat(800), { ...fields, 'ce-id': 'grown' });
+      const answer = await client.post('x'.repeat(16_000), { ...fields, 'ce-id': 'grown' });
       assert.deepEqual(refusal(answer).slice(0, 2), [413, 'INVALID_EVENT']);
       assert.equal(store.entries.length, before);
-      assert.equal(await status('x'.repeat(500), { ...fields, 'ce-id': 'grown' }), 202);
+      assert.equal(await status('x'.repeat(10_000), { ...fields, 'ce-id': 'grown' }), 202);
     });
 
     it('are 400 for the exact form of an erased event, and 202 for any other with that member', async () => {
@@ -212,6 +283,16 @@ describe("a gateway's answers", () => {
       assert.deepEqual(grown, [3, 1, 1, 1, 2, 4, 1, 2, 1, 1, 3]);
       const shown = Object.keys(await samples()).filter((name) => name.startsWith('ingest_errors_total{'));
       assert.deepEqual(shown.toSorted(), ERROR_CODES.map((code) => `ingest_errors_total{code="${code}"}`).toSorted());
+    });
+
+    it('have one text of metrics for all requests at one moment, and a new one later', async () => {
+      const { state } = running ?? assert.fail();
+      const [one, two] = await Promise.all([state.metrics(), state.metrics()]);
+      assert.equal(one, two);
+      assert.equal((await client.post(event('counted'))).status, 202);
+      const later = await state.metrics();
+      const accepted = ({ body }: Answer): number => Number(/^ingest_accepted_total (\d+)$/m.exec(String(body))?.[1]);
+      assert.equal(accepted(later), accepted(one) + 1);
     });
 
     it('beside what the gateway holds now', async () => {

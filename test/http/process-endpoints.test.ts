@@ -79,12 +79,6 @@ describe('the address of the process endpoints', () => {
       assert.equal(reply.headers['allow'], allow);
     }
   });
-
-  it('ignores an unknown expectation', async () => {
-    const fields = ['Connection: close', 'Expect: nothing'];
-    const [reply] = await answersTo(requestText('GET /health/live', fields));
-    assert.deepEqual([reply?.status, reply?.headers['x-request-id'] !== undefined], [200, true]);
-  });
 });
 
 describe('a process', () => {

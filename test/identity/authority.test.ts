@@ -256,16 +256,6 @@ describe('the audience of a trusted producer', () => {
     }
   });
 
-  it('ends on open connections when the operator withdraws the grant', async () => {
-    let granted = true;
-    const authority = authorityWith({ grants: () => granted });
-    const one = await opened(root, { uris: [NAME] });
-    assert.equal(judged(authority, one).kind, 'producer');
-    granted = false;
-    authority.forget();
-    assert.equal(judged(authority, one).kind, 'audienceMissing');
-  });
-
   it('is compared exactly: another case, length or prefix is another audience', async () => {
     const authority = authorityWith();
     const wanted = audienceUri('here');

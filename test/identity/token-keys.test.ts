@@ -69,16 +69,6 @@ describe('token keys', () => {
   const verdictBy = async (by: TokenVerifier, of = issuer): Promise<string> =>
     (await verified(by, await of.token(bound), identity)).kind;
 
-  it('of a file can be replaced', async () => {
-    const next = await TokenIssuer.create('next');
-    const path = join(temporaryFolder(), 'jwks.json');
-    writeFileSync(path, jwks(next));
-    const by = await verifierOf(jwks(issuer));
-    assert.deepEqual([await verdictBy(by), await verdictBy(by, next)], ['producer', 'tokenKeyUnknown']);
-    by.keys = await tokenKeys(path);
-    assert.deepEqual([await verdictBy(by), await verdictBy(by, next)], ['tokenKeyUnknown', 'producer']);
-  });
-
   it('that are unknown are decided once the file has been read again, and anew after a minute', async (t) => {
     const by = await verifierOf(jwks(issuer));
     const [other, third] = await Promise.all([TokenIssuer.create('other'), TokenIssuer.create('third')]);
