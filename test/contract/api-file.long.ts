@@ -28,21 +28,14 @@ describe('the API file', () => {
     );
   });
 
-  it('documents every path of the service, with HEAD for each GET', () => {
+  it('documents every path of the service, with HEAD for each GET and the same answers', () => {
     assert.deepEqual(
       PATHS.map(({ path, methods }) => `${path} ${methods.join(' ')}`),
       ['/events POST', '/events/{id} GET HEAD', '/health/live GET HEAD', '/health/ready GET HEAD', '/metrics GET HEAD'],
     );
-  });
-
-  it('documents the same answers for HEAD and GET', () => {
-    for (const { path, methods } of PATHS) {
-      if (!methods.includes('HEAD')) continue;
-      assert.deepEqual(
-        at(pointer('paths', path, 'head', 'responses')),
-        at(pointer('paths', path, 'get', 'responses')),
-        path,
-      );
+    for (const { path } of PATHS.slice(1)) {
+      const [head, get] = ['head', 'get'].map((method) => at(pointer('paths', path, method, 'responses')));
+      assert.deepEqual(head, get, path);
     }
   });
 
@@ -129,37 +122,24 @@ describe('the event of the API file and the event of the code', () => {
   });
 
   it('have the id and type that the answers show', () => {
-    for (const [component, property] of [
-      ['EventId', 'id'],
-      ['EventType', 'type'],
-    ] as const) {
-      assert.deepEqual(
-        bare(at(`/components/schemas/${component}`)),
-        bare(at(`/components/schemas/Event/properties/${property}`)),
-      );
+    for (const [component, property] of Object.entries({ EventId: 'id', EventType: 'type' })) {
+      const inEvent = at(`/components/schemas/Event/properties/${property}`);
+      assert.deepEqual(bare(at(`/components/schemas/${component}`)), bare(inEvent));
     }
   });
 
-  it('accept the same values', () => {
+  it('accept the same values, and the same bodies as text', () => {
     let accepted = 0;
     fc.assert(
       fc.property(candidate, (value) => {
         assert.equal(compiled.Check(value), documented(value));
         if (documented(value)) accepted += 1;
+        // JSON.stringify escapes lone surrogates, so the body is valid UTF-8.
+        const body = JSON.stringify(value);
+        assert.equal(parseEvent(Buffer.from(body)).valid, documented(JSON.parse(body)));
       }),
       { numRuns: 5_000 },
     );
     assert.ok(accepted > 500, `only ${accepted} of 5000 values were events`);
-  });
-
-  it('accept the same bodies, as text', () => {
-    fc.assert(
-      fc.property(candidate, (value) => {
-        // JSON.stringify escapes lone surrogates, so the body is valid UTF-8 and the value survives the round trip.
-        const body = Buffer.from(JSON.stringify(value));
-        assert.equal(parseEvent(body).valid, documented(JSON.parse(body.toString())));
-      }),
-      { numRuns: 2_000 },
-    );
   });
 });

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { before, describe, it } from 'node:test';
+import { describe, it } from 'node:test';
 import { createConfig, lint } from '@redocly/openapi-core';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { openapiOverlay } from 'openapi-format';
@@ -38,42 +38,29 @@ async function apply(overlay: string): Promise<Json> {
 }
 
 for (const overlay of ['events.rfc014.overlay.yaml', 'events.cloudevents.overlay.yaml'])
-  describe(overlay, () => {
-    it('has no problem by the recommended rules of a linter, and extends the API file', async () => {
-      assert.deepEqual(await faults(join(FOLDER, overlay)), []);
-      assert.equal(read(join(FOLDER, overlay))['extends'], './events.yaml');
-    });
-
-    it('makes an API file without a problem', async () => {
-      const path = join(temporaryFolder(), 'applied.yaml');
-      writeFileSync(path, stringify(await apply(overlay)));
-      assert.deepEqual(await faults(path), []);
-    });
+  it(`${overlay} has no problem by the rules of a linter, and makes an API file without one`, async () => {
+    assert.deepEqual(await faults(join(FOLDER, overlay)), []);
+    assert.equal(read(join(FOLDER, overlay))['extends'], './events.yaml');
+    const path = join(temporaryFolder(), 'applied.yaml');
+    writeFileSync(path, stringify(await apply(overlay)));
+    assert.deepEqual(await faults(path), []);
   });
 
-describe('the overlay of CloudEvents', () => {
-  it('adds the two modes to POST /events, which accepts only JSON without it', async () => {
-    const media = (document: Json): readonly string[] =>
-      Object.keys(at(document, 'paths', '/events', 'post', 'requestBody', 'content'));
-    const fields = (document: Json): readonly unknown[] =>
-      Object.values(
-        at(document, 'paths', '/events', 'post', 'parameters') as Record<string, { readonly name?: string }>,
-      )
-        .map(({ name }) => name)
-        .filter((name) => name?.startsWith('ce-'));
-    const applied = await apply('events.cloudevents.overlay.yaml');
-    assert.deepEqual(media(base()), ['application/json']);
-    assert.deepEqual(media(applied), ['application/json', 'application/cloudevents+json', '*/*']);
-    assert.deepEqual(fields(base()), []);
-    assert.deepEqual(fields(applied), ['ce-specversion', 'ce-id', 'ce-source', 'ce-type']);
-  });
+it('the overlay of CloudEvents adds the two modes to POST /events, which accepts only JSON without it', async () => {
+  const modes = (document: Json): readonly unknown[] => {
+    const post = at(document, 'paths', '/events', 'post');
+    const names = (post['parameters'] as readonly Json[]).map(({ name }) => String(name));
+    return [Object.keys(at(post, 'requestBody', 'content')), names.filter((name) => name.startsWith('ce-'))];
+  };
+  assert.deepEqual(modes(base()), [['application/json'], []]);
+  assert.deepEqual(modes(await apply('events.cloudevents.overlay.yaml')), [
+    ['application/json', 'application/cloudevents+json', '*/*'],
+    ['ce-specversion', 'ce-id', 'ce-source', 'ce-type'],
+  ]);
 });
 
-describe('the overlay of RFC 014', () => {
-  let applied: Json;
-  before(async () => {
-    applied = await apply('events.rfc014.overlay.yaml');
-  });
+describe('the overlay of RFC 014', async () => {
+  const applied = await apply('events.rfc014.overlay.yaml');
 
   it('changes the 202 of POST /events, and nothing else', () => {
     const rest = structuredClone(applied) as { components: { schemas: Record<string, unknown> } };

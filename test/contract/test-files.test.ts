@@ -10,27 +10,20 @@ const read = (path: string): string => readFileSync(join(cwd, path), 'utf8');
 const SHARED = ['together', 'waiting', 'analyzing'];
 
 /** The commands of a target, whatever the settings of the `make` that runs this test. */
-const commandsOf = (target: string): string =>
-  execFileSync('make', ['--dry-run', target, 'TESTS='], {
-    cwd,
-    encoding: 'utf8',
-    env: { ...process.env, MAKEFLAGS: '' },
-  });
+const commandsOf = (target: string): string => {
+  const env = { ...process.env, MAKEFLAGS: '' };
+  return execFileSync('make', ['--dry-run', target, 'TESTS='], { cwd, encoding: 'utf8', env });
+};
 
-/** The test files that a target runs. */
-function filesOf(target: string): string[] {
-  return commandsOf(target).match(/(?<= )test\/\S+\.test\.ts/g) ?? [];
-}
+const filesOf = (target: string): string[] => commandsOf(target).match(/(?<= )test\/\S+\.test\.ts/g) ?? [];
 
 describe('the files of tests', () => {
   it('named *.test.ts are all run by `make ingest-test`, each once', () => {
     assert.match(commandsOf('test'), /-j4 together waiting analyzing apart$/m);
-    const run = [...SHARED, 'apart'].flatMap(filesOf);
-    assert.deepEqual(run.toSorted(), globSync('test/**/*.test.ts', { cwd }).toSorted());
-  });
-
-  it('that share a process have no hooks for each case outside a suite, which would run for the cases of all', () => {
     const shared = SHARED.flatMap(filesOf);
+    const run = [...shared, ...filesOf('apart')];
+    assert.deepEqual(run.toSorted(), globSync('test/**/*.test.ts', { cwd }).toSorted());
+    // A hook for each case outside a suite would run for the cases of all files that share a process.
     assert.deepEqual(
       shared.filter((path) => /^(?:before|after)Each\(/m.test(read(path))),
       [],

@@ -65,10 +65,6 @@ describe('the error catalogue', () => {
       retryAfter: status === 503 || status === 429,
     }));
     assert.deepEqual(byText(documentedProblems()), byText(catalogued));
-  });
-
-  it('has one title for each status and code', () => {
-    assert.equal(new Set(entries.map(({ status, code }) => `${status} ${code}`)).size, entries.length);
-    assert.equal(new Set(entries.map(({ title }) => title)).size, entries.length);
+    assert.equal(new Set(entries.map(({ title }) => title)).size, entries.length, 'each has a title of its own');
   });
 });
