@@ -149,45 +149,36 @@ export class Invariants {
 
   #lostMs = Number.NEGATIVE_INFINITY;
 
-  /** Records that the server lost its tail. Returns the number of promised events that were lost. */
-  async lostTail(): Promise<number> {
+  /** Records that the server lost its tail. */
+  async lostTail(): Promise<void> {
     this.variantsMayDiffer = true;
     this.#lostMs = this.#nowMs();
     this.#look();
     const { entries } = await this.#server.stored(this.#nowMs());
-    let lost = 0;
     for (const event of this.#events.values()) {
       event.rank = 0;
       event.kept = undefined;
       event.accepted.clear();
-      if (event.promisedMs === undefined || this.#isLanded(event) || entries.some((entry) => isOf(entry, event)))
-        continue;
-      event.promisedMs = undefined;
-      lost += 1;
+      if (!this.#isLanded(event) && !entries.some((entry) => isOf(entry, event))) event.promisedMs = undefined;
     }
-    return lost;
   }
 
-  /**
-   * Deletes an unacknowledged entry by hand, unless a request for its event is in progress. Returns false if no entry
-   * was deleted.
-   */
+  /** Deletes an unacknowledged entry by hand, unless a request for its event is in progress. */
   async delete(
     isAsked: (id: string) => boolean,
     which: number,
     remove: (entry: string) => Promise<boolean>,
-  ): Promise<boolean> {
+  ): Promise<void> {
     const { waiting } = await this.#server.stored(this.#nowMs());
     const some = waiting.filter((entry) => !isAsked(entry.id) && this.#of(entry).promisedMs !== undefined);
     const entry = some[Math.floor(which * some.length)];
-    if (entry === undefined || !(await remove(entry.entry))) return false;
+    if (entry === undefined || !(await remove(entry.entry))) return;
     const event = this.#of(entry);
     event.promisedMs = undefined;
     event.deleted = true;
     event.accepted.clear();
     event.rank = 0;
     this.variantsMayDiffer = true;
-    return true;
   }
 
   erase(which: number): string | undefined {

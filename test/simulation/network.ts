@@ -5,7 +5,6 @@ import { RedisError } from '../../lib/redis/wire/errors.ts';
 import { CONNECT_TIMEOUT_MS, type Client, type ClientUser } from '../../lib/redis/wire/redis-client.ts';
 import type { Argument, Command, RedisBytes, RedisValue } from '../../lib/redis/wire/values.ts';
 import type { Timer } from '../../lib/process/clock.ts';
-import type { Marks } from './marks.ts';
 import { decoded, type RedisServer } from './redis-server.ts';
 import { actor, type Actor, type Schedule } from './schedule.ts';
 
@@ -19,13 +18,11 @@ interface Call {
   timer?: Timer;
 }
 
-export type Watcher = (kind: string, command: readonly Argument[], answer: RedisValue | RedisError) => void;
-
 export interface NetworkOptions {
   readonly schedule: Schedule;
   readonly server: RedisServer;
-  readonly marks: Marks;
-  readonly watch: Watcher;
+  /** Called with the kind of each command that has run. */
+  readonly watch: (kind: string) => void;
 }
 
 /** The actor of data in the kernel, which outlives the program that sent it. */
@@ -106,7 +103,7 @@ export class Network {
     if (mayBlock && answer === null) return { kind, isNothing: true };
     schedule.note(`${link.actor.name} ${line}`);
     call.state = 'run';
-    watch(kind, command, answer instanceof RedisError ? answer : decoded(answer));
+    watch(kind);
     link.answered(call, answer);
     return { kind, isNothing: false };
   }
@@ -207,13 +204,7 @@ export class Link implements Client {
   }
 
   #leave(arrives: boolean): void {
-    const { marks } = this.#network.options;
-    for (const call of this.#calls) {
-      call.lost = true;
-      if (call.state === 'run') marks.reach('an answer was lost after its effect');
-      else if (call.state === 'sent')
-        marks.reach(arrives ? 'an answer was lost after its effect' : 'a command never reached the server');
-    }
+    for (const call of this.#calls) call.lost = true;
     this.#in = [];
     if (!arrives) this.#out = [];
   }

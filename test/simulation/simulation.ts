@@ -10,14 +10,10 @@ import type { Session } from '../../lib/admin/session.ts';
 import { Random } from '../campaign/random.ts';
 import { drawFaults, type Fault, type Kind } from './faults.ts';
 import { bodyOf, Invariants, Violation, type Sent } from './invariants.ts';
-import type { Mark, Marks } from './marks.ts';
 import { Network } from './network.ts';
 import { ENQUEUE_TIMEOUT_MS, Gateway, IN_FLIGHT_MAX, Operator, Replica, type Told } from './programs.ts';
 import type { RedisServer } from './redis-server.ts';
-import { FIELD_CHARACTERS } from '../../lib/redis/stream/id-index.ts';
 import { isNotMaster } from '../../lib/redis/server/server-info.ts';
-import { RedisError } from '../../lib/redis/wire/errors.ts';
-import type { Argument, RedisValue } from '../../lib/redis/wire/values.ts';
 import { actor, Schedule } from './schedule.ts';
 import { drawSends, type Send } from './sends.ts';
 import type { Store } from './store.ts';
@@ -52,7 +48,6 @@ export interface Outcome {
 export interface Parts {
   readonly server: RedisServer;
   readonly store: Store;
-  readonly marks: Marks;
 }
 
 export function planOf(seed: number, events = 200): Plan {
@@ -99,12 +94,12 @@ class Simulation {
   constructor(parts: Parts, plan: Plan) {
     this.#parts = parts;
     this.#plan = plan;
-    const { server, store, marks } = parts;
+    const { server, store } = parts;
     this.#random = new Random(plan.seed ^ 0x5eed);
     const schedule = new Schedule(this.#random);
     this.#schedule = schedule;
     this.#invariants = new Invariants(server, store, () => schedule.nowMs);
-    this.#network = new Network({ schedule, server, marks, watch: (...seen) => this.#watch(...seen) });
+    this.#network = new Network({ schedule, server, watch: (kind) => (this.#mayLose ||= MAY_LOSE.has(kind)) });
   }
 
   outcome(violation: string | undefined): Outcome {
@@ -116,9 +111,9 @@ class Simulation {
   }
 
   async run(): Promise<void> {
-    const { server, store, marks } = this.#parts;
+    const { server, store } = this.#parts;
     await server.begin();
-    store.begin(this.#schedule, marks);
+    store.begin(this.#schedule);
     for (let at = 0; at < GATEWAYS; at += 1) this.#startGateway(at);
     for (let at = 0; at < REPLICAS; at += 1) this.#startReplica(at);
     for (const send of this.#plan.sends) this.#later(send.atMs, () => this.#send(send));
@@ -189,7 +184,6 @@ class Simulation {
     this.#network.cut(gateway.actor);
     for (const request of this.#requests) {
       if (request.gateway !== gateway) continue;
-      this.#parts.marks.reach('a gateway died with events in flight');
       this.#requests.delete(request);
       request.gone();
     }
@@ -205,7 +199,6 @@ class Simulation {
   #post(send: Send, tries: number): void {
     const sent: Sent = { ...send, sentMs: this.#schedule.nowMs };
     this.#invariants.sent(sent);
-    if (tries === 1) this.#parts.marks.reach('an event was refused and sent again');
     const again = (): void => this.#later(this.#random.between(50, 1_500), () => this.#post(send, tries + 1));
     const text = bodyOf(send, send.id.startsWith('poison') ? ',"poison":1' : '');
     this.#request(
@@ -214,7 +207,6 @@ class Simulation {
       (gateway, told) => gateway.post(send.producer, text, told),
       async (answer) => {
         await this.#invariants.answered(sent, answer);
-        this.#markAnswer(answer);
         if (answer.status === 503) again();
         else this.#sending -= 1;
         if (answer.status !== 503 && answer.status !== 202 && answer.status !== 409)
@@ -236,9 +228,6 @@ class Simulation {
       (answer) => {
         done();
         this.#invariants.found(send, before, answer);
-        const { status } = answer.body;
-        if (status === 'accepted') this.#parts.marks.reach('a look-up found an accepted event');
-        if (status === 'landed' || status === 'rejected') this.#parts.marks.reach(`a look-up found a ${status} event`);
       },
     );
   }
@@ -290,14 +279,6 @@ class Simulation {
     });
   }
 
-  #markAnswer({ status, body }: Told): void {
-    const { marks } = this.#parts;
-    if (status === 409) marks.reach("another producer's id was refused");
-    if (status !== 202) return;
-    if (body['differs'] === true) marks.reach('an event was repeated with another body');
-    else marks.reach(body['duplicate'] === true ? 'an event was repeated' : 'an event was accepted');
-  }
-
   #arrange(fault: Fault): void {
     const { server } = this.#parts;
     const tailMs = 5 + fault.which * 990;
@@ -305,7 +286,6 @@ class Simulation {
       this.#later(fault.atMs - tailMs, () => server.snapshot(this.#schedule.nowMs));
     this.#later(fault.atMs, async () => {
       this.#schedule.note(`fault ${fault.kind}`);
-      this.#parts.marks.reach(fault.kind);
       const end = await this.#begin(fault);
       if (end !== undefined) this.#later(Math.min(fault.forMs, HEALED_MS - 1 - this.#schedule.nowMs), end);
     });
@@ -313,17 +293,17 @@ class Simulation {
 
   /** Begins a fault. Returns the function that ends it, if it lasts. */
   async #begin({ kind, forMs, which }: Fault): Promise<(() => unknown) | undefined> {
-    const { server, store, marks } = this.#parts;
+    const { server, store } = this.#parts;
     const { nowMs } = this.#schedule;
     const gatewayAt = Math.floor(which * GATEWAYS);
     const replicaAt = Math.floor(which * REPLICAS);
     const programs = [...this.#gateways, ...this.#replicas];
     const program = programs[Math.floor(which * programs.length)]?.actor;
     const set = (...command: string[]) => server.set(this.#schedule.nowMs, ...command);
-    const loseTail = async (mark: Mark): Promise<() => void> => {
+    const loseTail = async (): Promise<() => void> => {
       const start = await this.#killServer();
       await server.loseTail(nowMs);
-      if ((await this.#invariants.lostTail()) > 0) marks.reach(mark);
+      await this.#invariants.lostTail();
       return start;
     };
     const clockOff = (byMs: number) => {
@@ -343,8 +323,8 @@ class Simulation {
       },
       'forget scripts': () => set('SCRIPT', 'FLUSH'),
       'kill server': () => this.#killServer(),
-      'power loss': () => loseTail('the server lost a tail with an accepted event'),
-      promotion: () => loseTail('a promoted server lacked a tail with an accepted event'),
+      'power loss': () => loseTail(),
+      promotion: () => loseTail(),
       'still server': () => void (this.#network.stillMs = Math.max(this.#network.stillMs, nowMs + forMs)),
       full: async () => {
         await set('CONFIG', 'SET', 'maxmemory', '1');
@@ -388,8 +368,7 @@ class Simulation {
               throw cause;
             },
           );
-        if (await this.#invariants.delete((id) => asked.has(id), which, remove))
-          marks.reach('an entry was deleted by hand');
+        await this.#invariants.delete((id) => asked.has(id), which, remove);
       },
       replay: () => {
         store.cured = true;
@@ -397,29 +376,19 @@ class Simulation {
       },
       erase: () => {
         const id = this.#invariants.erase(which);
-        if (id !== undefined) this.#operate((session) => eraseEvents(session, [id]), 'an operator erased an event');
+        if (id !== undefined) this.#operate((session) => eraseEvents(session, [id]));
       },
       drop: () => {
         const entries = this.#invariants.drop();
-        if (entries.length > 0)
-          this.#operate(
-            (session) => dropRows(session, { ...ALL_ROWS, entries }),
-            'an operator dropped quarantine rows',
-          );
+        if (entries.length > 0) this.#operate((session) => dropRows(session, { ...ALL_ROWS, entries }));
       },
       prune: () => {
         if (this.#schedule.wallOffMs < FIFTY_HOURS_MS) this.#pass(FIFTY_HOURS_MS);
         this.#invariants.prune(this.#schedule.wallOffMs);
-        this.#operate(
-          (session) => pruneRows(session, { table: 'events', beforeMs: session.clock.epochMs() }),
-          'an operator pruned old rows',
-        );
+        this.#operate((session) => pruneRows(session, { table: 'events', beforeMs: session.clock.epochMs() }));
       },
       'land again': () =>
-        this.#operate(
-          (session) => reconcile(session, { land: true, rate: 1_000_000, metrics: undefined }),
-          'an operator landed what is missing',
-        ),
+        this.#operate((session) => reconcile(session, { land: true, rate: 1_000_000, metrics: undefined })),
     };
     const end = await begins[kind]();
     return typeof end === 'function' ? (end as () => unknown) : undefined;
@@ -431,11 +400,8 @@ class Simulation {
     this.#parts.server.offMs += ms;
   }
 
-  #operate(command: (session: Session) => Promise<boolean>, mark?: Mark): void {
-    void new Operator(this.#world, 'operator').run(command).then(
-      (isDone) => isDone && mark !== undefined && this.#parts.marks.reach(mark),
-      () => undefined,
-    );
+  #operate(command: (session: Session) => Promise<boolean>): void {
+    void new Operator(this.#world, 'operator').run(command).catch(() => undefined);
   }
 
   /** Kills the server, which loses its connections and scripts. Returns the function that restarts it. */
@@ -458,34 +424,5 @@ class Simulation {
     [store.awayMs, store.slowMs, store.unknown] = [0, 0, false];
     await server.set(this.#schedule.nowMs, 'CONFIG', 'SET', 'maxmemory', '0');
     await server.set(this.#schedule.nowMs, 'REPLICAOF', 'NO', 'ONE');
-  }
-
-  #watch(kind: string, command: readonly Argument[], answer: RedisValue | RedisError): void {
-    if (MAY_LOSE.has(kind)) this.#mayLose = true;
-    if (answer instanceof RedisError) return;
-    const { marks } = this.#parts;
-    if (kind === 'replay') marks.reach('an operator put an event back on the queue');
-    if (kind === 'accept') {
-      const [, , , , , events = '', ...bodies] = command;
-      const fields = bodies.map((_, at) => String(events).slice(at * FIELD_CHARACTERS, (at + 1) * FIELD_CHARACTERS));
-      if (fields.length > 1) marks.reach('one call carried several events');
-      if (new Set(fields).size < fields.length) marks.reach('two events of one call had one id');
-    } else if (kind === 'claim') {
-      const [, taken] = answer as unknown as readonly [string, readonly unknown[]];
-      if (taken.length > 0) marks.reach('an entry was taken over');
-    } else if (kind === 'XREADGROUP' && command.at(-1) !== '>') {
-      const streams = answer as unknown as readonly (readonly [string, readonly unknown[]])[] | null;
-      if ((streams?.[0]?.[1].length ?? 0) > 0) marks.reach('entries were read again after a lost answer');
-    } else if (kind === 'trim') {
-      const [, , dropped, , gone] = answer as unknown as readonly [
-        unknown,
-        unknown,
-        number,
-        unknown,
-        readonly string[],
-      ];
-      if (dropped > 0) marks.reach('entries past retention were dropped');
-      if (gone.length > 0) marks.reach('an entry that a dead member held had vanished');
-    }
   }
 }

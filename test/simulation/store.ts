@@ -8,7 +8,6 @@ import type { WarehouseAdmin } from '../../lib/ingest/warehouse-admin.ts';
 import type { Clock } from '../../lib/process/clock.ts';
 import { createSqliteAdmin } from '../../lib/sqlite/admin.ts';
 import { Database } from '../../lib/sqlite/database.ts';
-import type { Marks } from './marks.ts';
 import { actor, START_EPOCH_MS, type Actor, type Schedule } from './schedule.ts';
 import { SYSTEM } from '../support/system.ts';
 
@@ -43,7 +42,6 @@ export class Store {
   readonly #version: StatementSync;
   readonly #rows: StatementSync;
   #schedule!: Schedule;
-  #marks!: Marks;
   /** The warehouse is unavailable until this time. */
   awayMs = 0;
   slowMs = 0;
@@ -75,9 +73,8 @@ export class Store {
     for (const end of ['', '-wal', '-shm']) rmSync(this.#path + end, { force: true });
   }
 
-  begin(schedule: Schedule, marks: Marks): void {
+  begin(schedule: Schedule): void {
     this.#schedule = schedule;
-    this.#marks = marks;
     [this.awayMs, this.slowMs, this.unknown, this.cured] = [0, 0, false, false];
     this.#look.exec('DELETE FROM events; DELETE FROM events_quarantine; DELETE FROM ingest_audit');
   }
@@ -125,26 +122,13 @@ export class Store {
         ask(
           'land',
           () => {
-            if (!this.cured && batch.some(({ body }) => body.includes(POISON))) {
-              this.#marks.reach('a batch was refused for what it holds');
-              throw new BatchRefused('poison');
-            }
-            const outcomes = this.#database.land(batch);
-            if (outcomes.includes('duplicate')) this.#marks.reach('a row was there already');
-            return outcomes;
+            if (!this.cured && batch.some(({ body }) => body.includes(POISON))) throw new BatchRefused('poison');
+            return this.#database.land(batch);
           },
           batch.length,
         ),
-      quarantine: (entries) =>
-        ask('quarantine', () => {
-          this.#marks.reach('an event went to quarantine');
-          this.#database.quarantine(entries);
-        }),
-      release: (entries) =>
-        ask('release', () => {
-          this.#marks.reach('the row of a replayed event was removed');
-          this.#database.release(entries);
-        }),
+      quarantine: (entries) => ask('quarantine', () => this.#database.quarantine(entries)),
+      release: (entries) => ask('release', () => this.#database.release(entries)),
       haveLanded: (events) => ask('find', () => this.#database.haveLanded(events)),
       find: (id, producer) =>
         ask('find', () => this.#database.find(id, producer)).catch((): WarehouseLookup => ({ kind: 'unavailable' })),
@@ -173,24 +157,10 @@ export class Store {
         // The program has died, and its statement may have been lost with it.
         if (!program.alive && random.chance(0.5)) return;
         schedule.note(`${program.name} ${what} ${weight}`);
-        if (this.awayMs > schedule.nowMs) {
-          this.#marks.reach('the warehouse was away');
-          fail(new Error('the warehouse does not answer'));
-          return;
-        }
-        if (this.slowMs > 0) {
-          this.#marks.reach('the warehouse was slow');
-          if (weight > 1 && random.chance(0.3)) {
-            fail(new BatchTooSlow('too slow'));
-            return;
-          }
-        }
+        if (this.awayMs > schedule.nowMs) return fail(new Error('the warehouse does not answer'));
+        if (this.slowMs > 0 && weight > 1 && random.chance(0.3)) return fail(new BatchTooSlow('too slow'));
         const unknown = this.unknown && random.chance(0.5);
-        if (unknown) this.#marks.reach('a commit was unknown');
-        if (unknown && random.chance(0.3)) {
-          fail(new Error('the connection was lost'));
-          return;
-        }
+        if (unknown && random.chance(0.3)) return fail(new Error('the connection was lost'));
         try {
           const result = run();
           if (unknown) fail(new Error('the connection was lost'));
