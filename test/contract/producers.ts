@@ -55,25 +55,17 @@ export function describeProducerContract(
       gateway = await start();
     });
 
-    it('accepts an event and returns only its id and status', async () => {
-      const reply = await post(JSON.stringify({ id: 'contract-1', ...EVENT }));
-      assert.equal(reply.status, 202);
-      assert.equal(reply.headers['content-type'], 'application/json');
-      assert.deepEqual(reply.json, { id: 'contract-1', status: 'accepted' });
-    });
-
-    it('calls the same event a duplicate', async () => {
-      const body = JSON.stringify({ id: 'contract-2', ...EVENT });
-      await post(body);
-      assert.deepEqual((await post(body)).json, { id: 'contract-2', status: 'accepted', duplicate: true });
-    });
-
-    it('marks a duplicate with another body as differing, and keeps the first body', async () => {
-      await post(JSON.stringify({ id: 'contract-3', ...EVENT }));
-      const other = await post(JSON.stringify({ id: 'contract-3', ...EVENT, data: 2 }));
-      assert.deepEqual(other.json, { id: 'contract-3', status: 'accepted', duplicate: true, differs: true });
-      const found = await ask({ path: '/events/contract-3' });
-      assert.deepEqual(found.json?.['event'], { id: 'contract-3', ...EVENT });
+    it('accepts an event, calls it a duplicate after that, and keeps the first body of an id', async () => {
+      const body = JSON.stringify({ id: 'contract-1', ...EVENT });
+      const reply = await post(body);
+      assert.deepEqual([reply.status, reply.headers['content-type']], [202, 'application/json']);
+      const accepted = { id: 'contract-1', status: 'accepted' };
+      assert.deepEqual(reply.json, accepted);
+      assert.deepEqual((await post(body)).json, { ...accepted, duplicate: true });
+      const other = await post(JSON.stringify({ id: 'contract-1', ...EVENT, data: 2 }));
+      assert.deepEqual(other.json, { ...accepted, duplicate: true, differs: true });
+      const found = await ask({ path: '/events/contract-1' });
+      assert.deepEqual(found.json?.['event'], { id: 'contract-1', ...EVENT });
     });
 
     it("refuses another producer's id", async () => {
@@ -101,34 +93,21 @@ export function describeProducerContract(
       assert.equal(reply.headers['allow'], 'POST');
     });
 
-    const id = 'id must be a string of 1 to 256 characters without control characters or lone surrogates';
-    const type = 'type must be 1 to 256 characters: words of letters, digits, "_" or "-", joined by dots';
+    // test/ingest/event.test.ts has all faults of a body.
     for (const [what, body, path, detail] of [
       ['is not JSON', '{"id":', '', /^the body is not JSON/],
-      ['is empty', '', '', 'the body is empty'],
-      ['is no object', '[]', '', 'the body must be one JSON object: one event per request'],
-      ['is null', 'null', '', 'the body must be one JSON object: one event per request'],
-      ['is not UTF-8', Buffer.from('{"id":"caf\xe9","type":"t"}', 'latin1'), '', 'the body is not valid UTF-8'],
-      ['has no id', '{"type":"t"}', '/id', 'id is missing'],
-      ['has neither id nor type', '{}', '/id', 'id is missing (and 1 more, see errors)'],
-      ['has an empty id', '{"id":"","type":"t"}', '/id', id],
-      ['has an id that is too long', `{"id":"${'a'.repeat(257)}","type":"t"}`, '/id', id],
-      ['has a control character in its id', '{"id":"a\\u0007","type":"t"}', '/id', id],
-      ['has no type', '{"id":"contract-6"}', '/type', 'type is missing'],
-      ['has a type with a slash', '{"id":"contract-6","type":"a/b"}', '/type', type],
-      ['has a type that is no string', '{"id":"contract-6","type":7}', '/type', type],
-    ] as const) {
+      ['is empty', '', '', /^the body is empty$/],
+      ['is no object', '[]', '', /^the body must be one JSON object: one event per request$/],
+      ['is not UTF-8', Buffer.from('{"id":"caf\xe9","type":"t"}', 'latin1'), '', /^the body is not valid UTF-8$/],
+      ['has neither id nor type', '{}', '/id', /^id is missing \(and 1 more, see errors\)$/],
+    ] as const)
       it(`refuses a body that ${what}, and names the place`, async () => {
         const reply = await post(body);
         refused(reply, 400, 'INVALID_EVENT', false);
         const [first] = reply.json?.['errors'] as { path: string; message: string }[];
-        assert.equal(first?.path, path);
-        assert.equal(typeof first.message, 'string');
-        const said = String(reply.json?.['detail']);
-        if (typeof detail === 'string') assert.equal(said, detail);
-        else assert.match(said, detail);
+        assert.deepEqual([first?.path, typeof first?.message], [path, 'string']);
+        assert.match(String(reply.json?.['detail']), detail);
       });
-    }
 
     it('accepts the longest id and type, and characters of any script', async () => {
       for (const event of [

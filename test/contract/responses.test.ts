@@ -26,6 +26,25 @@ const transcript = new Transcript();
 const env = { INGEST_BODY_BYTES_MAX: String(BODY_BYTES_MAX), INGEST_IN_FLIGHT_MAX: '1' };
 const { redis, pki, producer, gateway, client: one } = await fileGateway(env);
 
+/** A gateway with a warehouse, and with producers of which some are limited. `one` may send only test events. */
+const warehousePath = join(temporaryFolder(), 'warehouse.db');
+const warehouse = createSqliteWarehouse({ path: warehousePath });
+await warehouse.prepare();
+const producersPath = join(temporaryFolder(), 'producers.json');
+const [disabled, limited, limitedToo] = await Promise.all(
+  ['disabled', 'limited', 'limited-too'].map((name) => pki.producer(name)),
+);
+const rates = { rate: 0.001, lookUpRate: 0.001 };
+const limits = { one: { types: ['test.*'] }, disabled: { disabled: 'for now' }, limited: rates, 'limited-too': rates };
+const producers = Object.fromEntries(
+  Object.entries(limits).map(([name, limit]) => [`urn:test:producer:${name}`, limit]),
+);
+writeFileSync(producersPath, JSON.stringify({ producers }));
+const usual = await TestGateway.start(redis, pki, {
+  INGEST_PRODUCERS_FILE: producersPath,
+  INGEST_WAREHOUSE_URI: `sqlite:${warehousePath}`,
+});
+
 let requests = 0;
 const next = (values: readonly string[]): string => values[(requests += 1) % values.length] ?? '';
 
@@ -85,44 +104,34 @@ const faultPaths = (seen: Seen): string[] =>
   (JSON.parse(seen.body) as { errors?: { path: string }[] }).errors?.map(({ path }) => path) ?? [];
 
 describe('POST /events', () => {
-  for (const type of [
-    'application/cloudevents+json',
-    'Application/CloudEvents+JSON;charset="UTF-8"',
-    'application/json ; charset = utf8; x="a;charset=latin1"',
-    'application/cloudevents+json;;v="\\""; Charset="utf\\-8" ',
-  ]) {
-    it(`takes ${type}`, async () => {
+  it('takes the media types of JSON and CloudEvents in UTF-8, however they are written', async () => {
+    for (const type of [
+      'Application/CloudEvents+JSON;charset="UTF-8"',
+      'application/json ; charset = utf8; x="a;charset=latin1"',
+      'application/cloudevents+json;;v="\\""; Charset="utf\\-8" ',
+    ])
       await provoke(one, '202', post(event(type, { specversion: '1.0', source: '/s' }), { 'content-type': type }));
-    });
-  }
-
-  for (const [what, members, path] of [
-    ['no specversion', { source: '/s' }, '/specversion'],
-    ['another specversion', { specversion: '0.3', source: '/s' }, '/specversion'],
-    ['no source', { specversion: '1.0' }, '/source'],
-    ['a source that is no string', { specversion: '1.0', source: 1 }, '/source'],
-    ['a time that is none', { specversion: '1.0', source: '/s', time: '2026-02-30' }, '/time'],
-  ] as const) {
-    it(`answers 400 to a CloudEvent with ${what}, in structured mode`, async () => {
-      const headers = { 'content-type': 'application/cloudevents+json' };
-      const seen = await provoke(one, '400 INVALID_EVENT', post(event('cloud', members), headers));
-      assert.deepEqual(faultPaths(seen), [path]);
-    });
-  }
+  });
 
   const deep = (levels: number): string =>
     `{"id":"deep","type":"a","d":${'['.repeat(levels - 1)}${']'.repeat(levels - 1)}}`;
-  for (const [what, body, paths] of [
-    ['a byte order mark', `\ufeff${event('bom')}`, ['']],
-    ['bytes after the JSON text', `${event('trailing')}x`, ['']],
-    ['65 levels of nesting', deep(65), ['']],
-    ['a lone surrogate in an id', event('\ud83d'), ['/id']],
-    ['a type that a line break ends', '{"id":"a","type":"a\\n"}', ['/type']],
-  ] as const) {
-    it(`answers 400 to ${what}, pointing at ${paths.map((path) => JSON.stringify(path)).join(' and ')}`, async () => {
-      assert.deepEqual(faultPaths(await provoke(one, '400 INVALID_EVENT', post(body))), paths);
+  // test/ingest has all faults of a body and of a CloudEvent.
+  for (const [what, type, body, paths] of [
+    ['a CloudEvent without a source', 'cloudevents+json', event('cloud', { specversion: '1.0' }), ['/source']],
+    [
+      'a CloudEvent of another version',
+      'cloudevents+json',
+      event('cloud', { specversion: '0.3', source: '/' }),
+      ['/specversion'],
+    ],
+    ['bytes after the JSON text', 'json', `${event('trailing')}x`, ['']],
+    ['65 levels of nesting', 'json', deep(65), ['']],
+    ['a lone surrogate in an id', 'json', event('\ud83d'), ['/id']],
+  ] as const)
+    it(`answers 400 to ${what}, pointing at ${JSON.stringify(paths[0])}`, async () => {
+      const headers = { 'content-type': `application/${type}` };
+      assert.deepEqual(faultPaths(await provoke(one, '400 INVALID_EVENT', post(body, headers))), paths);
     });
-  }
 
   it('accepts 64 levels of nesting', async () => {
     await provoke(one, '202', post(deep(64)));
@@ -196,15 +205,10 @@ describe('POST /events', () => {
 describeProducerContract(
   'of the gateway',
   async (): Promise<ContractGateway> => {
-    const { cert, key } = producer;
-    const [usual, limited] = await Promise.all([
-      TestGateway.start(redis, pki),
-      TestGateway.start(redis, pki, { INGEST_PRODUCER_RATE_MAX: '1' }),
-    ]);
-    const [client, strict] = [usual.client(producer), limited.client(producer)];
-    const other = usual.client(await pki.producer('another'));
+    const [own, another] = await Promise.all([pki.producer('contract'), pki.producer('another')]);
+    const [client, strict, other] = [usual.client(own), usual.client(limitedToo), usual.client(another)];
     return {
-      options: { url: `https://127.0.0.1:${usual.port}`, cert, key, ca: pki.authority.certificate },
+      options: { url: `https://127.0.0.1:${usual.port}`, cert: own.cert, key: own.key, ca: pki.authority.certificate },
       client,
       takeByAnother: async (id) => assert.equal((await other.post(event(id))).status, 202),
       overQuota: async (body) => {
@@ -227,33 +231,24 @@ describeProducerContract(
 
 describe('a gateway that limits its producers', () => {
   it('answers 403 to a disabled producer and to a type that is not allowed, and 429 over the quota', async () => {
-    const producers = {
-      'urn:test:producer:one': { types: ['test.*'] },
-      'urn:test:producer:two': { disabled: 'for now' },
-      'urn:test:producer:three': { rate: 0.001, lookUpRate: 0.001 },
-    };
-    const path = join(temporaryFolder(), 'producers.json');
-    writeFileSync(path, JSON.stringify({ producers }));
-    const limiting = await TestGateway.start(redis, pki, { INGEST_PRODUCERS_FILE: path });
     const typed = await provoke(
-      limiting.client(producer),
+      usual.client(producer),
       '403 TYPE_NOT_ALLOWED',
       post(event('typed', { type: 'other' })),
     );
     assert.match(typed.body, /may not send events of the type other; allowed: test\.\*"/);
-    const [two, three] = await Promise.all(['two', 'three'].map((name) => pki.producer(name)));
-    await provoke(limiting.client(two), '403 PRODUCER_DISABLED', post(event('disabled')));
-    const limited = limiting.client(three);
-    expect('202', 'POST /events', await limited.ask(post(event('limited'))));
-    const seen = await provoke(limited, '429 PRODUCER_RATE_LIMITED', post(event('limited')));
+    await provoke(usual.client(disabled), '403 PRODUCER_DISABLED', post(event('disabled')));
+    const client = usual.client(limited);
+    expect('202', 'POST /events', await client.ask(post(event('limited'))));
+    const seen = await provoke(client, '429 PRODUCER_RATE_LIMITED', post(event('limited')));
     assert.equal(seen.headers['ratelimit-policy'], '"producer";q=1;w=1000');
     // `t` counts down from 1,000 after the accepted event, so the test allows for elapsed time.
     const [, seconds] = /^"producer";r=0;t=(\d+)$/.exec(String(seen.headers['ratelimit'])) ?? [];
     assert.ok(Number(seconds) > 900 && Number(seconds) <= 1_000, String(seen.headers['ratelimit']));
     assert.ok(Number(seen.headers['retry-after']) > 900);
-    expect('200', 'GET /events/{id}', await limited.ask({ path: '/events/limited' }));
+    expect('200', 'GET /events/{id}', await client.ask({ path: '/events/limited' }));
     for (const method of ['GET', 'HEAD'])
-      await provoke(limited, '429 PRODUCER_RATE_LIMITED', { method, path: '/events/limited' });
+      await provoke(client, '429 PRODUCER_RATE_LIMITED', { method, path: '/events/limited' });
   });
 });
 
@@ -483,9 +478,6 @@ const erasedBytes = (id: string, type: string | undefined): Buffer => Buffer.fro
 
 describe('a gateway with a warehouse', () => {
   it('shows landed, rejected and erased events, also bodies that are not JSON', async () => {
-    const path = join(temporaryFolder(), 'warehouse.db');
-    const warehouse = createSqliteWarehouse({ path });
-    await warehouse.prepare();
     const known = { producer: 'urn:test:producer:one', acceptedAtMs: Date.now() };
     await warehouse.land([{ ...known, id: 'landed', type: 'test.event', body: Buffer.from(event('landed')) }]);
     await warehouse.quarantine([
@@ -496,7 +488,7 @@ describe('a gateway with a warehouse', () => {
     const erased = erasedBytes('erased', 'test.event');
     await warehouse.land([{ ...known, id: 'erased', type: 'test.event', body: erased }]);
     await warehouse.close();
-    const client = (await TestGateway.start(redis, pki, { INGEST_WAREHOUSE_URI: `sqlite:${path}` })).client(producer);
+    const client = usual.client(producer);
     for (const [id, status] of [
       ['landed', 'landed'],
       ['rejected', 'rejected'],
