@@ -1,37 +1,16 @@
 import assert from 'node:assert/strict';
-import { before, beforeEach, describe, it, type TestContext } from 'node:test';
+import { describe, it, type TestContext } from 'node:test';
 import { Consumer, type ConsumerLimits, type ConsumerOptions } from '../../lib/consumer/consumer.ts';
 import { LandingSlots, type Telemetry } from '../../lib/consumer/landing.ts';
 import type { Delivery, EntryName, QueueReader } from '../../lib/ingest/queue.ts';
-import {
-  type LandingOutcome,
-  type LandingEvent,
-  type QuarantinedEntry,
-  type Warehouse,
-} from '../../lib/ingest/warehouse.ts';
-import { GROUP, STREAM } from '../../lib/redis/stream/layout.ts';
-import { memberName, StreamReader } from '../../lib/redis/read/stream-reader.ts';
+import type { LandingEvent, QuarantinedEntry, Warehouse } from '../../lib/ingest/warehouse.ts';
 import { createLog } from '../../lib/process/log.ts';
 import { consumerMetrics } from '../../lib/consumer/metrics.ts';
-import { createSqliteWarehouse } from '../../lib/sqlite/warehouse.ts';
-import { partitionAt } from '../support/partition.ts';
-import { TestRedis } from '../support/redis.ts';
-import { eventually } from '../support/scope.ts';
-import { sqliteStore, type SqliteStore } from '../support/warehouse-store.ts';
 import { SYSTEM } from '../support/system.ts';
 import { VirtualClock } from '../support/virtual-clock.ts';
 
 const PRODUCER = 'urn:shop';
 const BATCH_MAX = 25;
-
-type Land = (batch: readonly LandingEvent[]) => Promise<readonly LandingOutcome[]>;
-
-interface Running {
-  readonly consumer: Consumer;
-  readonly done: Promise<void>;
-  readonly errors: readonly unknown[];
-  readonly infos: readonly string[];
-}
 
 const limits = (): ConsumerLimits => ({ batchMax: BATCH_MAX, replicasMax: 6, streams: 1, slots: new LandingSlots() });
 const silent = (): Telemetry => ({
@@ -41,98 +20,6 @@ const silent = (): Telemetry => ({
 const event = (id: string, data: unknown = ''): string => JSON.stringify({ id, type: 'order.paid', data });
 const idsOf = (count: number): string[] =>
   Array.from({ length: count }, (_, at) => `order-${String(at).padStart(6, '0')}`);
-
-describe('a consumer with several batches under way', () => {
-  let redis: TestRedis;
-  let store: SqliteStore;
-  before(async () => {
-    redis = await TestRedis.start(['--appendonly', 'no']);
-  });
-  beforeEach(async () => {
-    store = sqliteStore();
-    await redis.command('FLUSHALL');
-  });
-
-  const put = async (bodies: readonly string[], producer = PRODUCER): Promise<void> => {
-    await Promise.all(bodies.map((body) => redis.command('XADD', STREAM, '*', 'producer', producer, 'body', body)));
-  };
-
-  const run = async (t: TestContext, around: (land: Land) => Land = (land) => land): Promise<Running> => {
-    const { metrics, log } = silent();
-    const reader = new StreamReader({ ...SYSTEM, name: memberName(SYSTEM.random), part: partitionAt(redis.uri), log });
-    const real = createSqliteWarehouse({ path: store.uri.slice('sqlite:'.length) });
-    const warehouse: Warehouse = { ...real, land: around((batch) => real.land(batch)) };
-    const errors: unknown[] = [];
-    const infos: string[] = [];
-    t.mock.method(log, 'error', (fields: unknown) => errors.push(fields));
-    t.mock.method(log, 'info', (message: string) => infos.push(message));
-    assert.equal(await reader.open(20_000), true, reader.lastError);
-    const consumer = new Consumer({ ...SYSTEM, reader, warehouse, telemetry: { metrics, log }, limits: limits() });
-    const done = consumer.run();
-    t.after(async () => {
-      consumer.stop();
-      await done;
-      await reader.close();
-      await real.close();
-    });
-    return { consumer, done, errors, infos };
-  };
-
-  const pending = async (): Promise<number> =>
-    Number(((await redis.command('XPENDING', STREAM, GROUP)) as unknown[])[0]);
-  const landedIds = async (): Promise<string[]> => (await store.events()).map(({ id }) => id);
-
-  it('lands an erased event without its body, and a later event of the same id unchanged', async (t) => {
-    await put(['early', 'other'].map((id) => event(id, 'secret')));
-    await redis.command('ZADD', `{${STREAM}}:erased`, String(Date.now() + 1), 'early', '1', 'late');
-    await put([event('late', 'kept'), JSON.stringify({ id: 'early', secret: 'no type' })]);
-    await run(t);
-    await eventually('all have landed', async () => (await store.count()) === 3 && (await pending()) === 0);
-    assert.deepEqual(Object.fromEntries((await store.events()).map(({ id, body }) => [id, body])), {
-      early: '{"id":"early","type":"order.paid","erased":true}',
-      late: event('late', 'kept'),
-      other: event('other', 'secret'),
-    });
-  });
-
-  it('retries a failed batch while others land, and logs that the warehouse is back', async (t) => {
-    const ids = idsOf(1_200);
-    await put(ids.map((id) => event(id)));
-    let failing: readonly LandingEvent[] | undefined;
-    let away = true;
-    let calls = 0;
-    const { infos, errors } = await run(t, (land) => async (batch) => {
-      calls += 1;
-      if (calls === 2) failing = batch;
-      if (away && batch[0]?.id === failing?.[0]?.id) throw new Error('the warehouse is unavailable');
-      return land(batch);
-    });
-    await eventually(
-      'the others have landed',
-      async () => failing !== undefined && (await store.count()) === ids.length - failing.length,
-    );
-    await eventually('only it is pending', async () => (await pending()) === failing?.length);
-    const missing = new Set(failing?.map(({ id }) => id));
-    assert.deepEqual(
-      await landedIds(),
-      ids.filter((id) => !missing.has(id)),
-    );
-    away = false;
-    await eventually('all has landed', async () => (await store.count()) === ids.length);
-    await eventually('all is acknowledged', async () => (await pending()) === 0);
-    // The consumer logs a failure at most once every ten seconds, so the number of lines varies.
-    assert.ok(errors.length > 0);
-    assert.equal(infos.filter((message) => message === 'the warehouse is back').length, errors.length);
-  });
-
-  it('lands long events from a server that breaks connections with long replies', async (t) => {
-    await redis.command('CONFIG', 'SET', 'client-output-buffer-limit', 'normal 200kb 0 0');
-    t.after(() => redis.command('CONFIG', 'SET', 'client-output-buffer-limit', 'normal 0 0 0'));
-    await put(idsOf(9).map((id) => event(id, 'x'.repeat(90_000))));
-    await run(t);
-    await eventually('all has landed', async () => (await store.count()) === 9);
-  });
-});
 
 /** A queue in memory, in virtual time. `arrive` adds entries, and `calls` lists the calls of the consumer. */
 function virtualQueue() {
@@ -209,12 +96,12 @@ function virtualQueue() {
     const random = { ...SYSTEM.random, fraction: () => 0.5 };
     const telemetry = silent();
     const lines: string[] = [];
-    for (const level of ['info', 'warn'] as const)
+    for (const level of ['info', 'warn', 'error'] as const)
       t.mock.method(telemetry.log, level, (...given: readonly unknown[]) => lines.push(String(given.at(-1))));
     const consumer = new Consumer({ clock, random, ...ports, telemetry, limits: limits(), schemas });
     const done = consumer.run();
     t.after(() => consumer.stop());
-    return { consumer, done, lines, failed: () => failed };
+    return { consumer, done, lines, metrics: telemetry.metrics, failed: () => failed };
   };
   return { clock, calls, arrive, reader, run };
 }
@@ -296,45 +183,96 @@ describe('a consumer without a backlog', () => {
         return events.map(({ body }) => (body.includes('bad') ? ['bad'] : []));
       },
     };
-    const { consumer, done } = run(t, { schemas });
+    const { consumer, done, metrics } = run(t, { schemas });
     await clock.settle();
-    await arrive('slow', 'other', 'slow-bad');
-    assert.deepEqual(calls.splice(0), ['land other']);
+    const invalid = '';
+    await arrive('slow', 'other', 'slow-bad', 'slow-too', invalid);
+    assert.deepEqual(calls.splice(0), ['land other', 'quarantine ']);
     await clock.advance(50);
     await arrive('another');
-    assert.deepEqual(calls.splice(0), ['acknowledge other', 'land another']);
+    assert.deepEqual(calls.splice(0), ['acknowledge other,', 'land another']);
     consumer.stop();
     await clock.settle();
     assert.deepEqual(calls.splice(0), ['acknowledge another']);
     checked.resolve();
     await done;
-    assert.deepEqual(calls, ['land slow', 'quarantine slow-bad', 'acknowledge slow,slow-bad']);
+    assert.deepEqual(calls, ['land slow,slow-too', 'quarantine slow-bad', 'acknowledge slow,slow-bad,slow-too']);
+    const { matched, unmatched, unschematized } = metrics.schemaEvents;
+    assert.deepEqual([matched.value, unmatched.value, unschematized.value], [2, 1, 2]);
+  });
+});
+
+describe('a consumer in a backlog', () => {
+  it('retries a failed batch while others land and are acknowledged, and logs that the warehouse is back', async (t) => {
+    const { clock, calls, arrive, run } = virtualQueue();
+    const ids = idsOf(1_200);
+    await arrive(...ids);
+    let failing: readonly string[] | undefined;
+    let away = true;
+    let landings = 0;
+    const land = (batch: readonly LandingEvent[]): Promise<readonly 'landed'[]> => {
+      landings += 1;
+      const some = batch.map(({ id }) => id);
+      if (landings === 2) failing = some;
+      if (away && some[0] === failing?.[0]) return Promise.reject(new Error('the warehouse is unavailable'));
+      return Promise.resolve(batch.map(() => 'landed' as const));
+    };
+    const { lines } = run(t, { land, release: () => Promise.resolve() });
+    const acknowledged = (): readonly string[] =>
+      calls.flatMap((call) => call.replace(/^acknowledge /, '').split(',')).toSorted();
+    await clock.advance(30_000);
+    assert.ok(failing !== undefined && landings > 8, `${landings}`);
+    const missing = new Set(failing);
+    assert.deepEqual(
+      acknowledged(),
+      ids.filter((id) => !missing.has(id)),
+    );
+    away = false;
+    await clock.advance(10_000);
+    assert.deepEqual(acknowledged(), ids);
+    assert.equal(lines.at(-1), 'events are landing');
+    assert.ok(lines.includes('the warehouse is back'));
+  });
+
+  it('lands all events from a server that breaks connections with long replies', async (t) => {
+    const { clock, calls, arrive, reader, run } = virtualQueue();
+    const read = (...given: Parameters<typeof reader.read>): Promise<Delivery[]> =>
+      given[0] > 2 ? Promise.reject(new Error('the connection was closed')) : reader.read(...given);
+    run(t, { read });
+    await arrive(...idsOf(9));
+    await clock.advance(30_000);
+    const landed = calls.flatMap((call) => (call.startsWith('land ') ? call.slice('land '.length).split(',') : []));
+    assert.deepEqual(landed, idsOf(9));
   });
 });
 
 describe('a consumer after one failed call', () => {
-  for (const call of [
-    'prepare',
-    'register',
-    'join',
-    'read',
-    'erased',
-    'land',
-    'quarantine',
-    'haveLanded',
-    'acknowledge',
-  ])
-    it(`calls ${call} again, and lands each event once`, async (t) => {
+  for (const [call, dependency] of [
+    ['prepare', 'warehouse'],
+    ['register', 'queue'],
+    ['join', 'queue'],
+    ['read', 'queue'],
+    ['erased', 'queue'],
+    ['land', 'warehouse'],
+    ['quarantine', 'warehouse'],
+    ['haveLanded', 'warehouse'],
+    ['acknowledge', 'queue'],
+  ] as const)
+    it(`calls ${call} again, says that the ${dependency} is unavailable, and lands each event once`, async (t) => {
       const { clock, calls, arrive, run } = virtualQueue();
       const schemas: ConsumerOptions['schemas'] = {
         has: ({ body }) => body.includes('bad'),
         check: (_type, bodies) => Promise.resolve(bodies.map(() => ['bad'])),
       };
-      const { consumer, failed } = run(t, { schemas, fails: call });
+      const { consumer, failed, lines } = run(t, { schemas, fails: call });
       await clock.settle();
       await arrive('good', 'bad');
       await clock.advance(10_000);
       assert.equal(failed(), true);
+      assert.deepEqual(
+        lines.filter((line) => /unavailable|is back/.test(line)),
+        [`the ${dependency} is unavailable; trying again until it works`, `the ${dependency} is back`],
+      );
       assert.deepEqual([consumer.trouble, consumer.prepared, consumer.answers('queue')], [undefined, true, true]);
       assert.deepEqual(calls.filter((one) => one !== 'land good').toSorted(), [
         ...(calls.includes('acknowledge good') ? ['acknowledge bad', 'acknowledge good'] : ['acknowledge good,bad']),

@@ -1,19 +1,23 @@
 import assert from 'node:assert/strict';
 import { describe, it, type TestContext } from 'node:test';
 import { CLAIM_IDLE_MS, Landing } from '../../lib/consumer/landing.ts';
+import { landingSpans } from '../../lib/consumer/landing-spans.ts';
 import { consumerMetrics } from '../../lib/consumer/metrics.ts';
 import { classify as classified, isRejection, rejected, type Entered } from '../../lib/consumer/classify.ts';
+import { erasedBody } from '../../lib/ingest/erased.ts';
 import type { Delivery } from '../../lib/ingest/queue.ts';
 import { BatchTooSlow, type LandedBefore, type LandingEvent, type Warehouse } from '../../lib/ingest/warehouse.ts';
 import { createLog } from '../../lib/process/log.ts';
+import type { FinishedSpan, Tracing } from '../../lib/telemetry/tracing.ts';
 import { createSqliteWarehouse } from '../../lib/sqlite/warehouse.ts';
-import { sqliteStore, type SqliteStore } from '../support/warehouse-store.ts';
+import { sqliteStore } from '../support/warehouse-store.ts';
 import { SYSTEM } from '../support/system.ts';
 
 /** More failures than repeatedly halving a batch can cause. */
 const FAILURES_MAX = 50;
 const KIB = 1 << 10;
 const MIB = 1 << 20;
+const SAMPLED = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
 
 const delivery = (at: number, bytes: number, change: Partial<Delivery> = {}): Delivery => ({
   entry: `1-${at}`,
@@ -27,27 +31,17 @@ const delivery = (at: number, bytes: number, change: Partial<Delivery> = {}): De
 const deliveries = (count: number, bytes: number, from = 0): Delivery[] =>
   Array.from({ length: count }, (_, at) => delivery(from + at, bytes));
 
-interface UnderTest {
-  readonly landing: Landing;
-  readonly warehouse: Warehouse;
-  readonly metrics: ReturnType<typeof consumerMetrics>;
-  readonly store: SqliteStore;
-  /** The fields of error lines. */
-  readonly logged: readonly object[];
-  readonly calls: (readonly LandingEvent[])[];
-  readonly asked: (readonly LandedBefore[])[];
-  readonly landAll: (batch: readonly Entered[]) => Promise<string[]>;
+interface Changes {
+  /** Selects the batches that time out. */
+  readonly slow?: (batch: readonly LandingEvent[]) => boolean;
+  /** Selects the calls to `haveLanded` that fail. */
+  readonly fails?: (asked: readonly LandedBefore[]) => boolean;
+  /** The ids of erased events, if the answer may be old. */
+  readonly erased?: (ageMsMax?: number) => readonly string[];
 }
 
-/**
- * Lands events in a real SQLite file. `slow` selects the batches that time out, and `fails` selects the calls to
- * `haveLanded` that fail.
- */
-async function start(
-  t: TestContext,
-  slow: (batch: readonly LandingEvent[]) => boolean = () => false,
-  fails: (asked: readonly LandedBefore[]) => boolean = () => false,
-): Promise<UnderTest> {
+/** Lands events in a real SQLite file. */
+async function start(t: TestContext, { slow = () => false, fails = () => false, erased = () => [] }: Changes = {}) {
   const store = sqliteStore();
   const real = createSqliteWarehouse({ path: store.uri.slice('sqlite:'.length) });
   t.after(() => real.close());
@@ -69,11 +63,21 @@ async function start(
   const log = createLog('test', 'error').child({}, { level: 'silent' });
   const logged: object[] = [];
   t.mock.method(log, 'error', (fields: object) => logged.push(fields));
+  const recorded: FinishedSpan[] = [];
+  const tracing: Tracing = {
+    reserve: (parent) => parent,
+    record: (span) => {
+      recorded.push(span);
+      return { traceparent: SAMPLED };
+    },
+    close: () => Promise.resolve(),
+  };
+  const spans = landingSpans(tracing, { system: 'redis', destination: 'ingest', group: 'warehouse' });
   const landing = new Landing({
     ...SYSTEM,
-    reader: { erased: () => Promise.resolve(new Set()) },
+    reader: { erased: (_, ageMsMax) => Promise.resolve(new Set(erased(ageMsMax))) },
     warehouse,
-    telemetry: { metrics, log },
+    telemetry: { metrics, log, spans },
   });
   const landAll = async (batch: readonly Entered[]): Promise<string[]> => {
     const done: string[] = [];
@@ -91,7 +95,7 @@ async function start(
     }
     return done;
   };
-  return { landing, warehouse, metrics, store, logged, calls, asked, landAll };
+  return { landing, warehouse, metrics, store, logged, calls, asked, recorded, landAll };
 }
 
 const bytesOf = (batch: readonly LandingEvent[]): number => batch.reduce((sum, { body }) => sum + body.length, 0);
@@ -116,6 +120,13 @@ describe('landing', () => {
       'it has grown',
     );
     assert.ok(bytesOf(calls[0] ?? []) <= MIB, 'it began small');
+    calls.length = 0;
+    await landAll(classify([200, 201, 202].map((at) => delivery(at, at < 202 ? 17 * MIB : 10))));
+    assert.deepEqual(
+      calls.map((call) => call.length),
+      [1, 1, 1],
+      'a transaction holds one event at least',
+    );
   });
 
   it('keeps one quarantine row for each event if several share an entry name', async (t) => {
@@ -129,7 +140,7 @@ describe('landing', () => {
   });
 
   it('removes the quarantine row of a replayed event that landed, and keeps the row of one that is refused again', async (t) => {
-    const { store, landAll } = await start(t);
+    const { store, metrics, landAll } = await start(t);
     const noJson = Buffer.from('no json');
     const names = async (): Promise<readonly string[]> => (await store.quarantine()).map(({ entry }) => entry);
     await landAll(refused([delivery(1, 0, { entry: '0-1' })]));
@@ -142,6 +153,9 @@ describe('landing', () => {
     const replays = classify([delivery(1, 0, { replayOf: good }), delivery(2, 0, { body: noJson, replayOf: bad })]);
     await landAll(replays);
     assert.deepEqual(await names(), [bad]);
+    const waited = async (): Promise<unknown> =>
+      /delay_seconds_count (\d+)/.exec(await metrics.registry.metrics())?.[1];
+    assert.equal(await waited(), '0', 'a replayed event waited for an operator');
     // An event with the name of no row lands.
     const noRows = ['q/ingest/\0-1', '', 'x'.repeat(10_000)].map((replayOf, at) => delivery(5 + at, 0, { replayOf }));
     await landAll(classify(noRows));
@@ -150,6 +164,26 @@ describe('landing', () => {
     await landAll(replays);
     assert.deepEqual(await names(), [bad]);
     assert.equal(await store.count(), 1 + noRows.length);
+  });
+
+  it('stores no body of an event that was erased before, during or after a first try', async (t) => {
+    const now: string[] = [];
+    const later: string[] = [];
+    const { store, landAll } = await start(t, { erased: (ageMsMax) => (ageMsMax === 0 ? [...now, ...later] : now) });
+    const bodies = async () => [
+      Object.fromEntries((await store.events()).map(({ id, body }) => [id, body])),
+      Object.fromEntries((await store.quarantine()).map(({ id, body }) => [id, String(body)])),
+    ];
+    await landAll(refused([delivery(1, 1)]));
+    now.push('order-1', 'order-2');
+    await landAll(classify([delivery(1, 1), delivery(2, 1), delivery(3, 1)]));
+    const erased = (at: number, type?: string): string => erasedBody(`order-${at}`, type);
+    const landed = { 'order-1': erased(1, 't'), 'order-2': erased(2, 't'), 'order-3': String(delivery(3, 1).body) };
+    assert.deepEqual(await bodies(), [landed, {}], 'its row in quarantine is gone');
+    later.push('order-4');
+    await landAll(refused([delivery(4, 1), delivery(5, 1), delivery(2, 1, { entry: '2-2' })]));
+    const kept = { 'order-4': erased(4, 't'), 'order-5': String(delivery(5, 1).body) };
+    assert.deepEqual(await bodies(), [landed, kept]);
   });
 
   it('does not quarantine an event that landed before a schema refused it', async (t) => {
@@ -175,29 +209,16 @@ describe('landing', () => {
   });
 
   it('halves the next transaction if the warehouse cannot report which events have landed', async (t) => {
-    const { store, asked, landAll } = await start(
-      t,
-      () => false,
-      (events) => events.length > 10,
-    );
+    const { store, asked, landAll } = await start(t, { fails: (events) => events.length > 10 });
     await landAll(refused(deliveries(100, 0)));
     const lengths = asked.map((events) => events.length);
     assert.deepEqual(lengths.slice(0, 5), [100, 50, 25, 12, 6]);
     assert.equal((await store.quarantine()).length, 100);
   });
 
-  it('lands an event of any size, in a transaction of its own', async (t) => {
-    const { calls, landAll } = await start(t);
-    assert.equal((await landAll(classify([delivery(0, 17 * MIB), delivery(1, 17 * MIB), delivery(2, 10)]))).length, 3);
-    assert.deepEqual(
-      calls.map((call) => call.length),
-      [1, 1, 1],
-    );
-  });
-
   it('halves a transaction that is too slow, and grows again later', async (t) => {
     let most = 3;
-    const { store, calls, landAll } = await start(t, (batch) => batch.length > most);
+    const { store, calls, landAll } = await start(t, { slow: (batch) => batch.length > most });
     assert.equal((await landAll(classify(deliveries(20, 20 * KIB)))).length, 20);
     assert.equal(await store.count(), 20);
     const tried = calls.slice(0, 4).map((call) => call.length);
@@ -213,7 +234,7 @@ describe('landing', () => {
 
   it('lands an event under the id and the trace of its entry, without a trace context that is invalid', async (t) => {
     const { warehouse, landAll } = await start(t);
-    const traceparent = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
+    const traceparent = SAMPLED;
     const notes = [
       { id: '/shop order-0', traceparent },
       { traceparent: 'none', tracestate: 'a=1' },
@@ -229,7 +250,7 @@ describe('landing', () => {
 
   it('quarantines an invalid event with the reason, and the id if it is readable, and logs the first', async (t) => {
     const { landAll, store, logged } = await start(t);
-    const traceparent = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
+    const traceparent = SAMPLED;
     const cases: readonly (readonly [Partial<Delivery>, id: string | null, reason: string])[] = [
       [{ notes: { id: 'a\0b', traceparent } }, 'order-0', 'invalid_entry: the entry names an invalid id'],
       [{ producer: undefined }, 'order-1', 'invalid_entry: the entry names no producer'],
@@ -277,5 +298,46 @@ describe('landing', () => {
     );
     const reasons = (sample: { value: number }): boolean => sample.value === 1;
     assert.equal((await metrics.quarantined.get()).values.filter(reasons).length, rows.length, 'each reason once');
+  });
+
+  it('records a span in the trace of each event whose producer records it, over the transaction', async (t) => {
+    const { landAll, recorded } = await start(t);
+    const traced = (at: number, traceparent = SAMPLED, change: Partial<Delivery> = {}): Delivery =>
+      delivery(at, 1, { notes: { traceparent, tracestate: 'a=1' }, ...change });
+    const before = Date.now();
+    await landAll(
+      classify([
+        traced(0),
+        delivery(1, 1),
+        traced(2, SAMPLED.replace(/01$/, '00')),
+        traced(3, SAMPLED, { body: delivery(0, 1).body, producer: 'thief' }),
+        traced(4, SAMPLED, { body: Buffer.from('no json') }),
+      ]),
+    );
+    const [{ startMs, endMs, ...span } = assert.fail(), ...rejected] = recorded;
+    assert.ok(before <= startMs && startMs <= endMs && endMs <= Date.now());
+    assert.deepEqual(span, {
+      name: 'process ingest',
+      kind: 'consumer',
+      parent: { traceparent: SAMPLED, tracestate: 'a=1' },
+      attributes: {
+        'messaging.system': 'redis',
+        'messaging.destination.name': 'ingest',
+        'messaging.consumer.group.name': 'warehouse',
+        'messaging.operation.name': 'process',
+        'messaging.operation.type': 'process',
+        'messaging.message.body.size': delivery(0, 1).body?.length,
+        'ingest.producer': 'shop',
+        'messaging.message.id': 'order-0',
+      },
+      error: undefined,
+    });
+    assert.deepEqual(
+      rejected.map(({ error, attributes }) => [error, attributes['error.type'], attributes['messaging.message.id']]),
+      [
+        ['id_conflict', 'id_conflict', 'order-0'],
+        ['invalid_event', 'invalid_event', undefined],
+      ],
+    );
   });
 });

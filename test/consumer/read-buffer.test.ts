@@ -22,13 +22,6 @@ const opened = (wanted: number, entriesMax: number): Intake =>
   new Intake({ streams: 1, wanted, readMax: () => entriesMax });
 
 describe('the intake', () => {
-  it('returns a single event immediately', async () => {
-    const intake = opened(400, 100);
-    const taking = intake.take();
-    intake.add(entries(1, 300), await intake.reserve());
-    assert.equal((await taking)?.length, 1);
-  });
-
   it('waits for a batch while reads are full, and returns it in the order of reads', async () => {
     const intake = opened(400, 100);
     const taking = intake.take();
@@ -99,17 +92,20 @@ describe('the intake', () => {
 });
 
 describe('the entries of one read', () => {
-  it('fit into the limit even if all bodies have the maximum length', () => {
-    assert.equal(readEntriesMax(300, 1), 64);
-    assert.equal(readEntriesMax(256 << 10, 1), 40);
-    assert.equal(readEntriesMax(512 << 10, 1), 20);
-    for (const bytes of [256 << 10, 512 << 10, 768 << 10])
-      assert.ok(READS_AT_ONCE * readEntriesMax(bytes, 1) * bytes <= 40 * MIB);
-  });
-
-  it('are few if bodies may be long, or if their maximum is unknown', () => {
-    assert.equal(readEntriesMax(4 * MIB, 1), 12);
-    assert.equal(readEntriesMax(64 * MIB, 1), 12);
-    assert.equal(readEntriesMax(undefined, 1), 12);
+  it('fit into the limit of all streams even if all bodies have the maximum length, but are a few at least', () => {
+    for (const [bytes, streams, entries] of [
+      [300, 1, 64],
+      [256 << 10, 1, 40],
+      [512 << 10, 1, 20],
+      [256 << 10, 4, 10],
+      [4 * MIB, 1, 12],
+      [64 * MIB, 1, 12],
+      [undefined, 1, 12],
+      [4 * MIB, 8, 2],
+      [undefined, 256, 1],
+    ] as const) {
+      assert.equal(readEntriesMax(bytes, streams), entries, `${bytes} bytes, ${streams} streams`);
+      if (bytes !== undefined && bytes < MIB) assert.ok(READS_AT_ONCE * streams * entries * bytes <= 40 * MIB);
+    }
   });
 });
