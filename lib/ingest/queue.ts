@@ -1,8 +1,8 @@
 // The queue port of the gateway (the accepting side) and the consumer (the reading side).
 //
 // A queue keeps each event, and the producer of its id, for RETENTION_MS and until the event has landed. Each
-// partition of a queue (partition.ts) can be unavailable on its own. Every implementation runs test/contract/queue.ts
-// and test/contract/queue-reader.ts.
+// partition of a queue (partition.ts) can be unavailable on its own. Every implementation of the accepting side runs
+// test/contract/queue.ts.
 
 /** The queue's retention of a landed event and its id (openapi/rules.md, 4). */
 export const RETENTION_MS = 24 * 60 * 60 * 1000;

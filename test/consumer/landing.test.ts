@@ -170,7 +170,7 @@ describe('landing', () => {
     const now: string[] = [];
     const later: string[] = [];
     const { store, landAll } = await start(t, { erased: (ageMsMax) => (ageMsMax === 0 ? [...now, ...later] : now) });
-    const bodies = async () => [
+    const bodies = async (): Promise<unknown> => [
       Object.fromEntries((await store.events()).map(({ id, body }) => [id, body])),
       Object.fromEntries((await store.quarantine()).map(({ id, body }) => [id, String(body)])),
     ];

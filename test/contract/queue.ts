@@ -147,31 +147,28 @@ export function queueContract(name: string, make: () => Promise<QueueUnderTest>)
       assert.deepEqual(await submitAll(queue, [new Recorded('owned', 'q')]), ['conflict']);
     });
 
-    it('distinguishes producers with similar names', async () => {
-      const names = ['urn:Shop', 'urn:shop', 'urn:shop ', 'urn:sho', 'urn:sh\u00f6p', 'urn:sho\u0308p', 'urn:shop\0'];
-      const near = names.map((name) => new Recorded('near', name));
-      const outcomes = await submitAll(queue, near);
-      assert.deepEqual(outcomes, ['accepted', ...names.slice(1).map(() => 'conflict')]);
-      for (const name of names) {
-        const [later] = await submitAll(queue, [new Recorded('near', name)]);
-        assert.equal(later, name === names[0] ? 'duplicate' : 'conflict', JSON.stringify(name));
-        assert.equal((await queue.find('near', name)).kind, name === names[0] ? 'found' : 'unknown');
-      }
-    });
-
-    it('knows the producer of an id in every spelling of its name', async () => {
-      const spellings = ['spiffe://Shop.test/web', 'spiffe://shop.test/web', 'SPIFFE://SHOP.test/web'];
-      const first = new Recorded('spelled', spellings[0]);
-      assert.deepEqual(await submitAll(queue, [first]), ['accepted']);
-      for (const producer of spellings) {
-        const again = Object.assign(new Recorded('spelled', producer), { text: first.text });
-        assert.deepEqual(await submitAll(queue, [again, new Recorded('spelled', `${producer}x`)]), [
-          'duplicate',
-          'conflict',
+    it('knows the producer of an id in every spelling of its name, and distinguishes similar names', async () => {
+      for (const [id, owner, same, others] of [
+        ['near', 'urn:Shop', [], ['urn:shop', 'urn:shop ', 'urn:sho', 'urn:sh\u00f6p', 'urn:sho\u0308p', 'urn:shop\0']],
+        [
+          ...(['spelled', 'spiffe://Shop.test/web'] as const),
+          ['spiffe://shop.test/web', 'SPIFFE://SHOP.test/web'],
+          ['spiffe://shop.test/Web', 'spiffe://shop.test/webx'],
+        ],
+      ] as const) {
+        const first = new Recorded(id, owner);
+        const of = (producer: string): Recorded => Object.assign(new Recorded(id, producer), { text: first.text });
+        assert.deepEqual(await submitAll(queue, [first, ...same.map(of), ...others.map(of)]), [
+          'accepted',
+          ...same.map(() => 'duplicate'),
+          ...others.map(() => 'conflict'),
         ]);
-        assert.equal((await queue.find('spelled', producer)).kind, 'found');
+        for (const name of [owner, ...same, ...others]) {
+          const isOther = others.some((other) => other === name);
+          assert.deepEqual(await submitAll(queue, [of(name)]), [isOther ? 'conflict' : 'duplicate'], name);
+          assert.equal((await queue.find(id, name)).kind, isOther ? 'unknown' : 'found', name);
+        }
       }
-      assert.equal((await queue.find('spelled', 'spiffe://shop.test/Web')).kind, 'unknown');
     });
 
     it('accepts an id once if two queues race for it', async () => {

@@ -1,10 +1,17 @@
 import assert from 'node:assert/strict';
-import { describe, it, type TestContext } from 'node:test';
+import { before, describe, it, type TestContext } from 'node:test';
+import { QueueFailed } from '../../lib/ingest/queue-admin.ts';
+import { queueAddress } from '../../lib/process/queue-uri.ts';
+import type { StreamQueue } from '../../lib/redis/accept/stream-queue.ts';
+import { StreamReader } from '../../lib/redis/read/stream-reader.ts';
+import { ClusterMap, type ClusterAddress } from '../../lib/redis/server/cluster-map.ts';
 import { type ConnectionListener, type ConnectionOptions, RedisConnection } from '../../lib/redis/server/connection.ts';
-import { queueIsAway, QueueRefusal, type RedisError } from '../../lib/redis/wire/errors.ts';
+import { GROUP, STREAM } from '../../lib/redis/stream/layout.ts';
+import { queueIsAway, QueueRefusal, RedisError } from '../../lib/redis/wire/errors.ts';
 import type { Server } from '../../lib/redis/wire/values.ts';
-import { QUIET_LOG } from '../support/partition.ts';
-import { TestRedis } from '../support/redis.ts';
+import { Recorded, submitAll } from '../contract/queue.ts';
+import { openAdmin, openQueue, openReader, partitionAt, QUIET_LOG } from '../support/partition.ts';
+import { freePort, TestRedis } from '../support/redis.ts';
 import { SYSTEM } from '../support/system.ts';
 import { VirtualClock } from '../support/virtual-clock.ts';
 import { eventually } from '../support/scope.ts';
@@ -53,18 +60,22 @@ describe('a connection', () => {
     };
     const connection = opened(t, redis.uri, QUIET_LOG, { inspect, onRefused: (refusal) => refusals.push(refusal) });
     await eventually('it was refused', () => refusals.length > 0);
-    assert.deepEqual([connection.ready, connection.lastError], [false, 'not yet']);
+    assert.deepEqual([connection.ready, connection.waiting, connection.lastError], [false, false, 'not yet']);
     passes = true;
     await eventually('it is ready', () => connection.ready);
   });
 });
 
 describe('the states of a connection', () => {
-  function held(t: TestContext, uri: ConnectionOptions['uri'], listener: ConnectionListener = {}) {
+  let redis: TestRedis;
+  before(async () => {
+    redis = await TestRedis.start(['--appendonly', 'no']);
+  });
+  function held(t: TestContext, uri: ConnectionOptions['uri'], listener: ConnectionListener = {}, log = QUIET_LOG) {
     const clock = new VirtualClock();
     const lost: string[] = [];
     let readied = 0;
-    const connection = new RedisConnection({ clock, uri, name: 'test', log: QUIET_LOG });
+    const connection = new RedisConnection({ clock, uri, name: 'test', log });
     t.after(() => connection.close());
     connection.tell({ ...listener, onReady: () => (readied += 1), onLost: (reason) => lost.push(reason) });
     const ready = (): Promise<unknown> => eventually('it is ready', () => connection.ready);
@@ -72,7 +83,6 @@ describe('the states of a connection', () => {
   }
 
   it('has one watch of its master, however often it was replaced, and none when it is closed', async (t) => {
-    const redis = await TestRedis.start(['--appendonly', 'no']);
     let asked = 0;
     const find = (): Promise<string> => {
       asked += 1;
@@ -95,7 +105,6 @@ describe('the states of a connection', () => {
   });
 
   it('waits a second between attempts to connect', async (t) => {
-    const redis = await TestRedis.start(['--appendonly', 'no']);
     const { connection, clock, lost, ready, readied } = held(t, redis.uri);
     await assert.rejects(connection.send(['PING']), /\(not connected yet\)$/);
     connection.restart('nothing to throw away');
@@ -122,8 +131,36 @@ describe('the states of a connection', () => {
     assert.equal(clients.match(/name=test /g)?.length, 1);
   });
 
+  it('follows its master to another server, and names both in the log only then', async (t) => {
+    const next = await TestRedis.start(['--appendonly', 'no']);
+    const { log, lines } = logged(t, 'info');
+    let master = redis;
+    const { connection, clock, lost, ready } = held(t, { find: async () => master.uri, watchMs: 100 }, {}, log);
+    connection.open();
+    for (const servers of [[redis], [redis], [next, redis]]) {
+      master = servers[0] ?? redis;
+      if (servers.length === 1) connection.restart('again');
+      await clock.advance(1_000);
+      await ready();
+      const [server, before] = servers.map(({ port }) => `127.0.0.1:${port}`);
+      const moved = before === undefined ? {} : { before };
+      assert.deepEqual(lines.splice(0).at(-1), { server, ...moved, msg: 'connected to the queue' });
+    }
+    assert.equal(lost.at(-1), 'another server is the master now');
+    assert.equal(await connection.send(['PING']), 'PONG');
+  });
+
+  it('waits for a server that accepts no writes for now', async (t) => {
+    for (const code of ['NOREPLICAS', 'MISCONF', 'OOM', 'BUSY', 'READONLY', 'LOADING']) {
+      const inspect = (): Promise<never> => Promise.reject(new RedisError(`${code} for now`));
+      const { connection, lost } = held(t, redis.uri, { inspect });
+      connection.open();
+      await eventually('it was refused', () => lost.length > 0);
+      assert.deepEqual([connection.waiting, connection.lastError], [true, `${code} for now`]);
+    }
+  });
+
   it('gives up an inspection after two and a half seconds, and starts again', async (t) => {
-    const redis = await TestRedis.start(['--appendonly', 'no']);
     let inspections = 0;
     const inspect = (): Promise<void> => {
       inspections += 1;
@@ -143,7 +180,6 @@ describe('the states of a connection', () => {
   });
 
   it('stops when it is closed, also during a lookup or an inspection', async (t) => {
-    const redis = await TestRedis.start(['--appendonly', 'no']);
     const ends: (() => void)[] = [];
     const wait = (): Promise<void> => new Promise((resolve) => ends.push(resolve));
     const lookedUp = held(t, { find: () => wait().then(() => redis.uri) });
@@ -162,7 +198,6 @@ describe('the states of a connection', () => {
   });
 
   it("reports a refusal of the lookup, and passes the server's last refusal to the next one", async (t) => {
-    const redis = await TestRedis.start(['--appendonly', 'no']);
     const refused: string[] = [];
     const asked: (string | undefined)[] = [];
     const find = (cause: RedisError | undefined): Promise<string> => {
@@ -185,5 +220,84 @@ describe('the states of a connection', () => {
     assert.equal(asked.length, 3);
     assert.match(asked[2] ?? '', /^READONLY/);
     assert.equal(asked[1], undefined);
+  });
+});
+
+const reasonOf = (queue: StreamQueue): string => {
+  const state = queue.state();
+  return state.available ? '' : state.reason;
+};
+
+describe('a fault of the queue', { concurrency: true }, () => {
+  it('reports a changed password, and recovers with the right one', async (t) => {
+    const redis = await TestRedis.start([], { password: 'old' });
+    const after = t.after.bind(t);
+    const queue = await openQueue(`redis://:old@127.0.0.1:${redis.port}`, { after });
+    await redis.command('CONFIG', 'SET', 'requirepass', 'new');
+    assert.deepEqual(await submitAll(queue, [new Recorded('kept')]), ['accepted'], 'on its connection');
+    await redis.command('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
+    await eventually('the password is refused', () => reasonOf(queue).startsWith('WRONGPASS'));
+    await redis.command('CONFIG', 'SET', 'requirepass', 'old');
+    await eventually('it is accepted', () => queue.state().available);
+  });
+
+  it('follows MOVED to the node that has the slot', async (t) => {
+    const nodes = await Promise.all(
+      [1, 2].map(async () => {
+        const bus = await freePort();
+        const clustered = ['--cluster-enabled', 'yes', '--appendonly', 'no', '--cluster-port', String(bus)];
+        return { bus, redis: await TestRedis.start(clustered) };
+      }),
+    );
+    const [one, two] = nodes as [(typeof nodes)[0], (typeof nodes)[0]];
+    await one.redis.command('CLUSTER', 'ADDSLOTSRANGE', '0', '16383');
+    await one.redis.command('CLUSTER', 'MEET', '127.0.0.1', String(two.redis.port), String(two.bus));
+    const slot = String(await one.redis.command('CLUSTER', 'KEYSLOT', STREAM));
+    const address = queueAddress(`redis+cluster://127.0.0.1:${one.redis.port}`) as ClusterAddress;
+    const uri = new ClusterMap(address, SYSTEM).lookup(STREAM);
+    const connection = new RedisConnection({ ...SYSTEM, uri, name: 'test', log: QUIET_LOG });
+    t.after(() => connection.close());
+    connection.open();
+    await eventually('it is connected', () => connection.ready);
+    const [from, to] = (await Promise.all(nodes.map(({ redis: node }) => node.command('CLUSTER', 'MYID')))).map(String);
+    const set = (node: TestRedis, ...state: string[]): Promise<unknown> =>
+      node.command('CLUSTER', 'SETSLOT', slot, ...state);
+    // An import gives the new owner the newest epoch. Otherwise the old one may claim the slot again.
+    await eventually('it knows the other node', () => set(two.redis, 'IMPORTING', from ?? ''));
+    for (const { redis } of [two, one]) await eventually('it knows the other node', () => set(redis, 'NODE', to ?? ''));
+    await eventually('the other node has it', () => two.redis.command('XADD', STREAM, '1-1', 'a', 'b'));
+    await eventually('the connection has followed', async () => (await connection.send(['XLEN', STREAM])) === 1);
+  });
+});
+
+describe('the step after a first failure', { concurrency: true }, () => {
+  it('connects again if the first connection of ingest-admin or of a consumer failed', async (t) => {
+    const redis = await TestRedis.start();
+    await redis.signal('SIGKILL');
+    const admin = openAdmin(t, redis.uri);
+    const reader = new StreamReader({ ...SYSTEM, name: 'reader', part: partitionAt(redis.uri), log: QUIET_LOG });
+    t.after(() => reader.close());
+    await Promise.all([
+      assert.rejects(admin.status(), QueueFailed),
+      assert.rejects(reader.join()),
+      reader.open(100).then((opened) => assert.equal(opened, false)),
+    ]);
+    await redis.start();
+    assert.equal((await admin.status()).partition.events, 0);
+    assert.equal(await reader.open(10_000), true);
+    assert.equal(await reader.register(1), true);
+    await reader.join();
+    assert.deepEqual(await reader.read(1, 0, 1), []);
+  });
+
+  it('claims the entries of a dead member after a first claim was refused', async (t) => {
+    const redis = await TestRedis.start();
+    const reader = await openReader(t, redis.uri);
+    await redis.command('XADD', STREAM, '*', 'producer', 'p', 'body', '{"id":"held"}');
+    await redis.command('XREADGROUP', 'GROUP', GROUP, 'dead', 'STREAMS', STREAM, '>');
+    await redis.command('ACL', 'SETUSER', 'default', '-xclaim');
+    await assert.rejects(reader.read(10, 0, 0));
+    await redis.command('ACL', 'SETUSER', 'default', '+xclaim');
+    await eventually('it is claimed', async () => (await reader.read(10, 0, 0)).length === 1);
   });
 });

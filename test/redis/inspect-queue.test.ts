@@ -170,8 +170,69 @@ describe('the partitions of a cluster', () => {
   });
 });
 
-describe('the identity of a queue that is only inspected', () => {
-  it('is empty if there is none, and is not created', async () => {
+describe("a queue's identity", () => {
+  it('is created once and is the same for every program', async () => {
+    const servers = await Promise.all(Array.from({ length: 5 }, () => connected(redis.uri)));
+    const identities = await Promise.all(servers.map((server) => queueIdentity(server, 'raced', SYSTEM)));
+    assert.equal(new Set(identities.map(({ id }) => id)).size, 1);
+    assert.match(identities[0]?.id ?? '', /^[0-9a-f-]{36}$/);
+    const { id, secret = '' } = identities[0] ?? {};
+    const stored = ['format', '4', 'partitions', '1', 'id', id, 'secret', secret];
+    assert.deepEqual(await redis.command('HGETALL', '{raced}:queue'), stored);
+    assert.match(secret, /^[0-9a-f]{32}$/);
+  });
+
+  it('keeps the longest accepted body, which only grows', async () => {
+    const server = await connected(redis.uri);
+    const asked = async (accepts?: number): Promise<number | undefined> =>
+      (await queueIdentity(server, 'accepting', accepts === undefined ? SYSTEM : { ...SYSTEM, accepts })).bodyBytesMax;
+    assert.equal(await asked(), undefined);
+    assert.equal(await asked(1_000), 1_000);
+    assert.equal(await asked(900), 1_000);
+    assert.equal(await asked(20_000), 20_000);
+    assert.equal(await asked(), 20_000);
+    assert.equal((await queueIdentity(server, 'begun', { ...SYSTEM, accepts: 5 })).bodyBytesMax, 5);
+  });
+
+  it('is usable if a server that refuses writes cannot store a longer body', async () => {
+    const server = await connected(redis.uri);
+    const { id } = await queueIdentity(server, 'unwritable', SYSTEM);
+    await redis.command('CONFIG', 'SET', 'min-replicas-to-write', '1');
+    try {
+      const known = await queueIdentity(server, 'unwritable', { ...SYSTEM, accepts: 5 });
+      assert.deepEqual([known.id, known.bodyBytesMax], [id, undefined]);
+      await assert.rejects(queueIdentity(server, 'unmade', SYSTEM), /NOREPLICAS/);
+    } finally {
+      await redis.command('CONFIG', 'SET', 'min-replicas-to-write', '0');
+    }
+    assert.equal((await queueIdentity(server, 'unwritable', { ...SYSTEM, accepts: 5 })).bodyBytesMax, 5);
+  });
+
+  it('is recreated with the same secret after it was deleted by hand', async () => {
+    const server = await connected(redis.uri);
+    const host = `127.0.0.1:${redis.port}`;
+    const parts = [redis.uri, `dispatcher://${host},${host}`].flatMap((uri) => queuePartitions(uri, 1, SYSTEM));
+    assert.equal(parts.length, 3);
+    for (const { stream, identify } of parts) {
+      const known = await identify(server);
+      await redis.command('DEL', `{${stream}}:queue`);
+      const { id, secret } = await identify(server, known);
+      assert.deepEqual([secret, id === known.id], [known.secret, false], stream);
+    }
+  });
+
+  it('is created and read on a full server', async () => {
+    const server = await connected(redis.uri);
+    await redis.command('CONFIG', 'SET', 'maxmemory', '1');
+    try {
+      const { id } = await queueIdentity(server, 'full', SYSTEM);
+      assert.equal((await queueIdentity(server, 'full', SYSTEM)).id, id);
+    } finally {
+      await redis.command('CONFIG', 'SET', 'maxmemory', '0');
+    }
+  });
+
+  it('is empty if the queue is only inspected and has none, and is not created', async () => {
     const server = await connected(redis.uri);
     assert.deepEqual(await queueIdentity(server, 'none', { ...SYSTEM, makes: false }), {
       ...{ id: '', secret: '', partitions: 1, bodyBytesMax: undefined },

@@ -67,8 +67,6 @@ function describePartitions(partitions: number): void {
   });
 }
 
-describePartitions(2);
-
 describe('a queue of several partitions', () => {
   let redis: TestRedis;
   before(async () => {
@@ -137,6 +135,6 @@ describe('one unavailable partition', () => {
   });
 });
 
-describe('queues of 1 and 8 partitions', { tags: ['long'] }, () => {
-  for (const partitions of [1, 8]) describePartitions(partitions);
+describe('queues of 1, 2 and 8 partitions', { tags: ['long'] }, () => {
+  for (const partitions of [1, 2, 8]) describePartitions(partitions);
 });

@@ -54,23 +54,19 @@ const read = (count: number): Promise<unknown> =>
   redis.command('XREADGROUP', 'GROUP', GROUP, 'dead', 'COUNT', String(count), 'STREAMS', STREAM, '>');
 
 describe('the entries that the server reads', () => {
-  for (const [kind, text] of [
-    ['short', ''],
-    ['long', 'a'.repeat(255_000)],
-  ] as const)
-    it(`reads no entry to decide a repeated id: ${kind} bodies`, async (t) => {
-      const queue = await openUntrimmed(t);
-      const first = new Recorded('one', 'p', { text });
-      assert.deepEqual(await submitAll(queue, [first]), ['accepted']);
-      const differing = Array.from({ length: 200 }, (_, at) => new Recorded('one', 'p', { at }));
-      const conflicting = Array.from({ length: 40 }, () => new Recorded('one', 'q'));
-      const { entries } = await costOf(async () => {
-        assert.deepEqual(new Set(await submitAll(queue, differing)), new Set(['differing']));
-        assert.deepEqual(new Set(await submitAll(queue, conflicting)), new Set(['conflict']));
-        assert.deepEqual(await submitAll(queue, [first.again()]), ['duplicate']);
-      });
-      assert.equal(entries, 0);
+  it('reads no entry to decide a repeated id', async (t) => {
+    const queue = await openUntrimmed(t);
+    const first = new Recorded('one', 'p', { text: LONG });
+    assert.deepEqual(await submitAll(queue, [first]), ['accepted']);
+    const differing = Array.from({ length: 200 }, (_, at) => new Recorded('one', 'p', { at }));
+    const conflicting = Array.from({ length: 40 }, () => new Recorded('one', 'q'));
+    const { entries } = await costOf(async () => {
+      assert.deepEqual(new Set(await submitAll(queue, differing)), new Set(['differing']));
+      assert.deepEqual(new Set(await submitAll(queue, conflicting)), new Set(['conflict']));
+      assert.deepEqual(await submitAll(queue, [first.again()]), ['duplicate']);
     });
+    assert.equal(entries, 0);
+  });
 
   it('reads one entry for a lookup, and none for an unknown id', async (t) => {
     const queue = await filled(t, 3);
@@ -119,8 +115,8 @@ describe('the entries that the server reads', () => {
     assert.ok(entries <= taken + 4, `${entries}`);
   });
 
-  it('reads one entry to show an event, nine to erase it, and 32 in a call for states', async (t) => {
-    const queue = await filled(t, 40);
+  it('reads one entry to show an event, nine to erase it, 32 in a call for states, and 4 MiB in a page', async (t) => {
+    const queue = await filled(t, 60);
     await queue.close();
     const admin = openAdmin(t, redis.uri, { makes: false });
     await admin.clock();
@@ -132,6 +128,8 @@ describe('the entries that the server reads', () => {
     assert.ok((await costOf(() => admin.erase(copy, 'id-3', '{}'))).entries <= 9);
     const names = (await redis.entries()).map(({ entry }) => entry);
     const states = await costOf(() => admin.states(names));
-    assert.deepEqual(states, { entries: 40, scripts: 2 });
+    assert.deepEqual(states, { entries: 60, scripts: 2 });
+    const page = await admin.after('0-0');
+    assert.deepEqual([page.entries.length, page.full], [Math.ceil((4 << 20) / LONG.length), true]);
   });
 });

@@ -216,6 +216,9 @@ describe('replaying rows', () => {
     assert.equal(await put(false), 'unread true');
     assert.equal(await put(false), 'unread false');
     assert.equal(await put(true), 'unread false');
+    const [copy] = await admin.copiesOfRows(row.id, [row.replayOf]);
+    assert.equal(copy && (await admin.erase(copy, row.id, erasedBody(row.id, 't'))), 'erased');
+    assert.equal(await put(false), 'unread false', 'its erased form is pending');
     const [delivery] = await reader.read(1, 3_600_000, 1_000);
     assert.equal(await put(true), 'held false');
     await reader.acknowledge(delivery === undefined ? [] : [delivery]);

@@ -4,12 +4,13 @@ import { randomUUID } from 'node:crypto';
 import { describe, it } from 'node:test';
 import type { EventNotes } from '../../lib/ingest/queue.ts';
 import { IdIndex } from '../../lib/redis/stream/id-index.ts';
-import { GROUP } from '../../lib/redis/stream/layout.ts';
-import type { StreamQueue } from '../../lib/redis/accept/stream-queue.ts';
+import { StreamQueue } from '../../lib/redis/accept/stream-queue.ts';
+import { RedisConnection } from '../../lib/redis/server/connection.ts';
 import { queueContract, Recorded, submitAll, submitInTurns } from '../contract/queue.ts';
-import { openQueue } from '../support/partition.ts';
+import { openQueue, partitionAt, QUIET_LOG as log } from '../support/partition.ts';
 import { TestRedis } from '../support/redis.ts';
 import { eventually } from '../support/scope.ts';
+import { SYSTEM } from '../support/system.ts';
 import { VirtualClock } from '../support/virtual-clock.ts';
 
 const redis = await TestRedis.start();
@@ -48,6 +49,18 @@ async function age(stream: string): Promise<void> {
   const older = String(Number(start) - 9 * 3_600_000);
   await redis.command('RENAME', `{${stream}}:ids:${start}`, `{${stream}}:ids:${older}`);
   await redis.command('SET', `{${stream}}:ids`, older);
+}
+
+/** Makes an event known in the only slice, which begins at `start`. */
+async function putIndex(
+  stream: string,
+  secret: string,
+  { id, producer, body, entry, start }: Readonly<Record<'id' | 'producer' | 'body' | 'entry' | 'start', string>>,
+): Promise<void> {
+  const index = new IdIndex(secret);
+  const digests = [index.producerHash(producer), index.bodyHash(Buffer.from(body))].map((hash) => hash.slice(0, 8));
+  await redis.command('HSET', `{${stream}}:ids:${start}`, index.field(id), digests.join('') + entry.slice(3));
+  await redis.command('SET', `{${stream}}:ids`, start);
 }
 
 const ids = (prefix: string, count: number): string[] => Array.from({ length: count }, (_, at) => `${prefix}-${at}`);
@@ -165,11 +178,9 @@ describe('the id index', () => {
     const queue = await openQueue(redis.uri, { stream, retentionMs: 20 * 365 * 24 * 3_600_000 });
     const body = '{"id":"carried","n":1}';
     await redis.command('XADD', stream, '1720000000005-3', 'producer', 'p', 'body', body);
-    const index = new IdIndex(String(await redis.command('HGET', `{${stream}}:queue`, 'secret')));
-    const field = index.field('carried');
-    const digests = `${index.producerHash('p').slice(0, 8)}${index.bodyHash(Buffer.from(body)).slice(0, 8)}`;
-    await redis.command('HSET', `{${stream}}:ids:1719999999990`, field, `${digests}0000000005-3`);
-    await redis.command('SET', `{${stream}}:ids`, '1719999999990');
+    const secret = String(await redis.command('HGET', `{${stream}}:queue`, 'secret'));
+    const about = { id: 'carried', producer: 'p', body, entry: '1720000000005-3' };
+    await putIndex(stream, secret, { ...about, start: '1719999999990' });
     assert.deepEqual(await queue.find('carried', 'p'), {
       kind: 'found',
       event: { body: Buffer.from(body), acceptedAtMs: 1_720_000_000_005, traceparent: undefined },
@@ -186,11 +197,30 @@ describe('the id index', () => {
     try {
       assert.equal((await queue.probe()).available, false);
       assert.equal(await outcomeOf(queue, ['refused-1', 'refused-2']), 'unavailable');
+      await redis.command('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
+      await eventually('a new connection finds events', async () => (await queue.find('taken', 'p')).kind === 'found');
     } finally {
       await redis.command('CONFIG', 'SET', 'maxmemory', '0');
     }
     assert.deepEqual([await redis.length(stream), await indexFields(stream)], [1, 1]);
+    await eventually('it accepts again', async () => (await queue.probe()).available);
     assert.deepEqual(await submitAll(queue, [new Recorded('refused-1')]), ['accepted']);
+  });
+
+  it('compares an id that was accepted again after retention with its latest event, in any call', async () => {
+    const stream = 'again';
+    await (await openQueue(redis.uri, { stream })).close();
+    const secret = String(await redis.command('HGET', `{${stream}}:queue`, 'secret'));
+    const oldMs = String(Date.now() - 25 * 3_600_000);
+    await redis.command('XADD', stream, `${oldMs}-0`, 'producer', 'q', 'body', '{}');
+    await putIndex(stream, secret, { id: 'one', producer: 'q', body: '{}', entry: `${oldMs}-0`, start: oldMs });
+    await redis.command('HSET', `{${stream}}:looked`, 'at', String(Date.now()), 'oldest', '');
+    const queue = await openQueue(redis.uri, { stream, makes: false });
+    const first = new Recorded('one');
+    assert.deepEqual(await submitAll(queue, [first]), ['accepted']);
+    assert.equal((await slices(stream)).length, 2);
+    assert.deepEqual(await submitAll(queue, [first.again()]), ['duplicate']);
+    assert.deepEqual(await submitAll(queue, [first.again(), new Recorded('two')]), ['duplicate', 'accepted']);
   });
 
   it(
@@ -253,25 +283,24 @@ describe('the id index', () => {
     assert.notEqual(field, otherField);
     for (const digest of [0, 8]) assert.notEqual(value.slice(digest, digest + 8), otherValue.slice(digest, digest + 8));
   });
-
-  it('creates no slice for a probe or for a new group', async () => {
-    const stream = 'probed';
-    const queue = await openQueue(redis.uri, { stream });
-    assert.equal((await queue.probe()).available, true);
-    assert.deepEqual(await redis.command('KEYS', `{${stream}}:ids*`), []);
-    assert.equal(await redis.length(stream), 0);
-    const [group, ...others] = (await redis.command('XINFO', 'GROUPS', stream)) as string[][];
-    assert.deepEqual([group?.[1], others], [GROUP, []]);
-  });
 });
 
 describe('the script', () => {
   it('sends the script again after the server has forgotten it, also with many calls at once', async () => {
     const stream = 'flushed';
-    const queue = await openQueue(redis.uri, { stream });
+    const calls: { readonly seconds: number; readonly events: number }[] = [];
+    const observer = { onCall: (seconds: number, events: number): unknown => calls.push({ seconds, events }) };
+    const queue = await openQueue(redis.uri, { stream, observer });
     await redis.command('SCRIPT', 'FLUSH');
     const events = Array.from({ length: 1_000 }, (_, at) => new Recorded(`flushed-${at}`));
+    const sinceMs = performance.now();
     assert.deepEqual(new Set(await submitAll(queue, events)), new Set(['accepted']));
+    const [sum, longest] = [
+      calls.reduce((sum, one) => sum + one.events, 0),
+      Math.max(...calls.map((one) => one.seconds)),
+    ];
+    assert.equal(sum, 1_000);
+    assert.ok(longest > 0 && longest <= (performance.now() - sinceMs) / 1_000, `${longest} s`);
     assert.equal(await redis.length(stream), 1_000);
     await redis.command('SCRIPT', 'FLUSH');
     assert.equal((await queue.find('flushed-1', 'p')).kind, 'found');
@@ -330,12 +359,39 @@ describe('a server that does not answer', () => {
   });
 });
 
+describe('a queue that waits for replicas', () => {
+  it('replaces each of its connections to a server that does not answer', async (t) => {
+    const own = await TestRedis.start();
+    const clock = new VirtualClock();
+    const connect = (): RedisConnection => new RedisConnection({ ...SYSTEM, clock, uri: own.uri, name: 'test', log });
+    const [connection, writing] = [connect(), connect()];
+    const durability = { level: 'warn', replicas: 1, connections: [writing] } as const;
+    const queue = new StreamQueue({
+      clock,
+      connection,
+      enqueueTimeoutMs: 500,
+      log,
+      durability,
+      part: partitionAt(own.uri),
+    });
+    t.after(() => queue.close());
+    queue.open(() => undefined);
+    await eventually('it is connected', () => connection.ready && writing.ready);
+    await own.signal('SIGSTOP');
+    t.after(() => own.signal('SIGCONT'));
+    await eventually('both are replaced', async () => {
+      await clock.advance(250);
+      return [connection, writing].every(({ lastError }) => lastError === 'the server does not answer');
+    });
+  });
+});
+
 /** Reads the length in another process, so that the event loop of this process does not turn. */
 const lengthBlocking = (stream: string): number =>
   Number(execFileSync('redis-cli', ['-p', String(redis.port), 'XLEN', stream], { encoding: 'utf8' }));
 
 describe('a process that is held up for longer than the timeout in every turn', () => {
-  it('accepts every event although each turn takes longer than the timeout', async () => {
+  it('accepts and finds every event although each turn takes longer than the timeout', async () => {
     const queue = await openQueue(redis.uri, { stream: 'held-up', enqueueTimeoutMs: 400 });
     const events = Array.from({ length: 4 }, (_, at) => new Recorded(`held-up-${at}`));
     for (const [at, one] of events.entries()) {
@@ -349,6 +405,11 @@ describe('a process that is held up for longer than the timeout in every turn', 
       await Promise.all(events.map(({ outcome }) => outcome)),
       events.map(() => 'accepted'),
     );
+    const found = queue.find('held-up-0', 'p');
+    await new Promise((resolve) => setImmediate(resolve));
+    const end = performance.now() + 500;
+    while (performance.now() < end);
+    assert.equal((await found).kind, 'found');
   });
 });
 
@@ -379,5 +440,7 @@ describe('the accepting side of a queue', () => {
     await refusedFor('b', /have the wrong type: \{ingest\}:ids \(rename them\)$/);
     await own.command('RENAME', '{ingest}:saved', '{ingest}:ids');
     await acceptsAgain('b');
+    await own.command('XADD', 'ingest', `${2n ** 64n - 1n}-${2n ** 64n - 1n}`, 'note', 'another program');
+    await refusedFor('c', /had the last possible name, so Redis adds no other/);
   });
 });
