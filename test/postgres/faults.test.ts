@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
 import { describe, it } from 'node:test';
 import { BatchRefused, BatchTooSlow, type LandingEvent } from '../../lib/ingest/warehouse.ts';
 import { WarehouseFailed } from '../../lib/ingest/warehouse-admin.ts';
@@ -36,21 +37,24 @@ describe('a PostgreSQL server with faults', () => {
       await assert.rejects(call(), { message: 'it does not answer' });
   });
 
-  it("is available if an operator's trigger or constraint raises an error: it refuses that event", async (t) => {
+  it("is available if an operator's trigger, constraint or index raises an error: it refuses that event", async (t) => {
     const { uri, warehouse } = await postgres.prepared(t);
     await postgres.server.query(
       uri,
       `CREATE FUNCTION no() RETURNS trigger LANGUAGE plpgsql AS
          $$ BEGIN IF NEW.id = 'bad' THEN RAISE EXCEPTION 'no'; END IF; RETURN NEW; END $$;
        CREATE TRIGGER no BEFORE INSERT ON events FOR EACH ROW EXECUTE FUNCTION no();
-       ALTER TABLE events ADD CHECK (id <> 'worse');`,
+       ALTER TABLE events ADD CHECK (id <> 'worse');
+       CREATE INDEX ON events (body);`,
     );
-    for (const [id, message] of [
-      ['bad', 'P0001'],
-      ['worse', '23514'],
+    const random = Buffer.from(JSON.stringify({ id: 'long', type: 't', data: randomBytes(8_192).toString('base64') }));
+    for (const [id, message, change] of [
+      ['bad', 'P0001', {}],
+      ['worse', '23514', {}],
+      ['too long for the index', '54000', { body: random }],
     ] as const)
       await assert.rejects(
-        warehouse.land([event('good'), event(id)]),
+        warehouse.land([event('good'), event(id, change)]),
         (cause: Error) => cause instanceof BatchRefused && cause.message === message,
       );
     assert.deepEqual(await warehouse.land([event('good')]), ['landed']);

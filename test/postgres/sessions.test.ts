@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process';
 import { describe, it } from 'node:test';
 import pg from 'pg';
 import { BatchTooSlow } from '../../lib/ingest/warehouse.ts';
-import { transacted } from '../../lib/postgres/sessions.ts';
+import { assertOwnSessions, transacted } from '../../lib/postgres/sessions.ts';
 import { eventually } from '../support/scope.ts';
 import { event, Postgres } from '../support/postgres-suite.ts';
 import { SYSTEM } from '../support/system.ts';
@@ -126,6 +126,19 @@ describe('the sessions of the PostgreSQL warehouse', () => {
     await other.query('COMMIT');
     await refused;
     assert.deepEqual(await landing, ['reused', 'landed'], 'its row has another body');
+  });
+
+  it('are refused if two connections have one session, as with a pooler in transaction mode', async (t) => {
+    const uri = await postgres.server.freshDatabase();
+    const [one, other] = [await postgres.session(t, uri), await postgres.session(t, uri)];
+    const poolOf = (...clients: readonly pg.Client[]) => {
+      const left = [...clients];
+      const connect = (): Promise<unknown> =>
+        Promise.resolve(Object.assign(left.shift() as pg.Client, { release: () => undefined }));
+      return { options: { max: 2 }, connect } as unknown as pg.Pool;
+    };
+    await assert.rejects(assertOwnSessions(poolOf(one, one)), /a pooler shares sessions among clients/);
+    await assertOwnSessions(poolOf(one, other));
   });
 
   it('try a transaction up to six times if it deadlocks', async () => {

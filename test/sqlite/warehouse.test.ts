@@ -23,6 +23,7 @@ import { createSqliteWarehouse } from '../../lib/sqlite/warehouse.ts';
 import {
   BatchRefused,
   NO_ROW,
+  TablesDiffer,
   WarehouseMisconfigured,
   type LandingEvent,
   type Warehouse,
@@ -213,18 +214,19 @@ describe('the SQLite warehouse', () => {
     assert.deepEqual(await warehouse.land(again), verdicts);
   });
 
-  for (const [does, raise, message] of [
-    ['raises an error', `ABORT, 'no'`, 'SQLITE_1811'],
-    ['inserts nothing', 'IGNORE', NO_ROW],
-  ] as const)
-    it(`refuses a batch with its code if a trigger ${does}, and writes nothing of it`, async (t) => {
+  it('refuses a batch with its code if a trigger raises an error or inserts nothing, and writes nothing of it', async (t) => {
+    for (const [raise, message] of [
+      [`ABORT, 'no'`, 'SQLITE_1811'],
+      ['IGNORE', NO_ROW],
+    ] as const) {
       const { warehouse, file } = await prepared(t);
       file.exec(`CREATE TRIGGER no BEFORE INSERT ON events WHEN NEW.id = 'bad' BEGIN SELECT RAISE(${raise}); END`);
       const isRefusal = (cause: unknown): boolean => cause instanceof BatchRefused && cause.message === message;
       for (const ids of ['bad', '1 2 3 4 5 6 7 bad 9', '1 2 bad'])
         await assert.rejects(warehouse.land(ids.split(' ').map(event)), isRefusal);
       assert.deepEqual(await warehouse.land([event('1')]), ['landed']);
-    });
+    }
+  });
 
   it('limits its wait for another writer, and leaves no open transaction', async (t) => {
     const { warehouse, file } = await prepared(t);
@@ -314,6 +316,8 @@ describe('the SQLite warehouse', () => {
     newer.exec(`DROP TABLE events; CREATE TABLE events (
       id, type, producer, accepted_at, landed_at, body, traceparent, region TEXT NOT NULL)`);
     await assert.rejects(before.prepare(), says(/4, and this program knows 2: events.region may not be null$/));
+    newer.exec('PRAGMA user_version = 2');
+    await assert.rejects(before.prepare(), (cause) => cause instanceof TablesDiffer);
   });
 
   it('finds rows by the index of reason codes, which exists since version 2', async (t) => {
