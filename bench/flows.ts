@@ -80,8 +80,9 @@ await measureCommand('ingest-admin', ['erase', 'first', '--yes'], {
   INGEST_QUEUE_URI: redis.uri,
   INGEST_WAREHOUSE_URI: warehouseUri,
 });
-writeFileSync(join(folder, 'eslint.config.js'), 'export default [{ rules: { "no-var": "error" } }];\n');
-writeFileSync(join(folder, 'a.js'), 'var a = 1;\n');
-await measureCommand('toollint', ['scan']);
+const scanned = temporaryFolder('flows-scan-');
+writeFileSync(join(scanned, 'eslint.config.js'), 'export default [{ rules: { "no-var": "error" } }];\n');
+writeFileSync(join(scanned, 'a.js'), 'var a = 1;\n');
+await measureCommand('toollint', ['scan', '--root', scanned]);
 await pipeline.stop();
 process.exit(0);
