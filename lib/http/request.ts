@@ -63,7 +63,7 @@ export function unknownMethod(head: string): string | undefined {
   const method = TOKEN.exec(head)?.[0];
   if (method === undefined || METHODS.includes(method)) return undefined;
   if (method.length < head.length) return method;
-  return METHODS.some((method) => method.startsWith(method)) ? undefined : '';
+  return METHODS.some((one) => one.startsWith(method)) ? undefined : '';
 }
 
 export function requestIdIn(head: string): string | undefined {
