@@ -45,14 +45,16 @@ describe('requests on one connection', () => {
   it('that are not plain wait for the answers that are owed, and none is answered twice', async () => {
     const { open, requests, answer } = await start();
     const connection = await open();
-    connection.write(plain('a') + plain('b') + requestText('GET /c'));
-    await eventually('both events are there', () => requests.length === 2);
+    connection.write(plain('a') + plain('b') + plain('c') + requestText('GET /d'));
+    await eventually('the events are there', () => requests.length === 3);
     answer(requests[1], 'second');
     answer(requests[0], 'first');
     answer(requests[0], 'again');
-    await eventually('the third is there', () => requests.length === 3);
+    assert.deepEqual(await answersOf(connection, 2), ['first', 'second']);
     answer(requests[2], 'third');
-    assert.deepEqual(await answersOf(connection, 3), ['first', 'second', 'third']);
+    await eventually('the fourth is there', () => requests.length === 4);
+    answer(requests[3], 'fourth');
+    assert.deepEqual(await answersOf(connection, 4), ['first', 'second', 'third', 'fourth']);
   });
 
   it('are no more than 64 until an answer is written, and one for a client without a certificate', async () => {

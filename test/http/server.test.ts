@@ -23,9 +23,9 @@ describe('the server', () => {
 
   it('leaves a connection whose handshake ends late the time for a request while it drains', async () => {
     const clock = new VirtualClock();
-    const { server, tcp, requests, answer } = await start({}, { clock });
+    const { server, open, tcp, requests, answer } = await start({}, { clock });
     const [near, far] = duplexPair();
-    const wire = tcp();
+    const [wire, idle] = [tcp(), await open()];
     wire.pipe(far);
     const release = Promise.withResolvers<void>();
     far.once('data', (hello: Buffer) => {
@@ -37,6 +37,7 @@ describe('the server', () => {
     await eventually('the client has its keys', () => late.socket.authorized);
     const drained = server.drain();
     await clock.advance(5_000);
+    await idle.untilClosed();
     release.resolve();
     await eventually('the handshake is done', () => server.connections.length === 1);
     await clock.advance(300);
