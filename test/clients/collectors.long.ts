@@ -8,7 +8,8 @@ import { PATIENT, TestGateway, TestProcess } from '../support/gateway.ts';
 import { Pki } from '../support/pki.ts';
 import { TestRedis } from '../support/redis.ts';
 import { eventually, temporaryFolder } from '../support/scope.ts';
-import { ADDRESS, ensureCommand, snippet, SnippetRunner } from '../support/snippets.ts';
+import { ADDRESS, snippet, SnippetRunner } from '../support/snippets.ts';
+import { tool } from '../support/tool.ts';
 
 const linesOf = (stem: string, count: number): string[] =>
   Array.from({ length: count }, (_, at) =>
@@ -18,11 +19,11 @@ const linesOf = (stem: string, count: number): string[] =>
 describe("the syslog-ng setting of the producers' page", () => {
   let syslogNg: string;
   before(() => {
-    syslogNg = ensureCommand('syslog-ng', 'syslog-ng-core');
+    syslogNg = tool('syslog-ng', 'syslog-ng-core');
     const libraries = execFileSync(syslogNg, ['--version'], { encoding: 'utf8' });
     // ensure-command fails after the installation, because the package contains no command of this name.
     if (!/Available-Modules: .*\bhttp\b/.test(libraries))
-      assert.throws(() => ensureCommand('syslog-ng-mod-http', 'syslog-ng-mod-http'));
+      assert.throws(() => tool('syslog-ng-mod-http', 'syslog-ng-mod-http'));
   });
 
   /** Starts syslog-ng, which reads the lines from a file. `folder` has the certificates. */

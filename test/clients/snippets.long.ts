@@ -9,7 +9,8 @@ import { createClient, type Client } from '../../lib/send/client.ts';
 import { Pki } from '../support/pki.ts';
 import { startPostgres } from '../support/postgres.ts';
 import { atEnd } from '../support/scope.ts';
-import { ADDRESS, ensureCommand, folderWithClient, PAGE, snippet, SnippetRunner } from '../support/snippets.ts';
+import { ADDRESS, folderWithClient, PAGE, snippet, SnippetRunner } from '../support/snippets.ts';
+import { tool } from '../support/tool.ts';
 
 it("the web server of the producers' page answers after its event was accepted, survives a mistake, and ends", async () => {
   const runner = await SnippetRunner.start();
@@ -62,7 +63,7 @@ it("the outbox of the producers' page sends each event once and keeps refused ev
 });
 
 it("the first commands of the producers' page make a certificate, send an event and look it up", async () => {
-  ensureCommand('curl', 'curl');
+  tool('curl', 'curl');
   const pki = await Pki.create();
   const { certificate: cert, key } = pki.server;
   const gateway = await startFakeGateway({ tls: { cert, key, ca: pki.authority.certificate } });

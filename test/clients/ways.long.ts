@@ -16,7 +16,8 @@ import { freePort } from '../support/free-port.ts';
 import { openLink } from '../support/link.ts';
 import { Pki } from '../support/pki.ts';
 import { atEnd, eventually, temporaryFolder } from '../support/scope.ts';
-import { ensureCommand, python, snippet, SnippetRunner, type Program } from '../support/snippets.ts';
+import { python, snippet, SnippetRunner, type Program } from '../support/snippets.ts';
+import { tool } from '../support/tool.ts';
 
 /** Both ends of the range that the page names. */
 const UNDICI = ['undici-6@npm:undici@6.21.0', 'undici@8.12.4'];
@@ -45,9 +46,9 @@ const WAYS: Readonly<Record<string, () => Program>> = {
   'with undici 6': () => undici('undici-6'),
   'with undici 8': () => undici('undici'),
   ...(process.env['SNIPPETS'] === 'all' && {
-    'in Go': () => ({ text: snippet('go'), file: 'send.go', command: ensureCommand('go', 'golang-go'), args: ['run'] }),
+    'in Go': () => ({ text: snippet('go'), file: 'send.go', command: tool('go', 'golang-go'), args: ['run'] }),
     'in Java': () => {
-      ensureCommand('javac', 'default-jdk-headless');
+      tool('javac', 'default-jdk-headless');
       return { text: snippet('java'), file: 'Send.java', command: 'java', args: [] };
     },
   }),

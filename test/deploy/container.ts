@@ -20,7 +20,8 @@ import { TestRedis } from '../support/redis.ts';
 import { atEnd, eventually, temporaryFolder } from '../support/scope.ts';
 import { makePackages } from '../package/installation.ts';
 import { BUILD } from '../../lib/process/program.ts';
-import { ENTRYPOINT, tool } from './deploy-files.ts';
+import { ENTRYPOINT } from './deploy-files.ts';
+import { tool } from '../support/tool.ts';
 
 const buildah = tool('buildah', 'buildah');
 const folder = temporaryFolder('ingest-image-');

@@ -1,5 +1,5 @@
-// The files in deploy/ and the third-party tools that check them.
-import { execFileSync, spawnSync } from 'node:child_process';
+// The files in deploy/.
+import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import assert from 'node:assert/strict';
@@ -13,12 +13,6 @@ export const deployFile = (path: string): string => readFileSync(join(DEPLOY, pa
 
 /** The command of the image, to which the arguments of a container are added. */
 export const ENTRYPOINT = JSON.parse(/^ENTRYPOINT (.+)$/m.exec(deployFile('Containerfile'))?.[1] ?? '[]') as string[];
-
-/** Returns the path of a command. If the command is missing, its Debian package is installed. */
-export function tool(command: string, debianPackage: string): string {
-  const ensure = new URL('../../bin/ensure-command', import.meta.url).pathname;
-  return execFileSync(ensure, [command, debianPackage], { encoding: 'utf8' }).trim();
-}
 
 export function ran(command: string, args: readonly string[], cwd = DEPLOY) {
   const { status, stdout, stderr } = spawnSync(command, args, { cwd, encoding: 'utf8' });

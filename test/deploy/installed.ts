@@ -12,7 +12,8 @@ import { before, describe, it } from 'node:test';
 import { cloneOfBase, makePackages } from '../package/installation.ts';
 import { TestProcess } from '../support/gateway.ts';
 import { atEnd, eventually, temporaryFolder } from '../support/scope.ts';
-import { deployFile, tool } from './deploy-files.ts';
+import { deployFile } from './deploy-files.ts';
+import { tool } from '../support/tool.ts';
 
 const ROOT = new URL('../../', import.meta.url).pathname;
 const MIRROR = 'http://deb.debian.org/debian';

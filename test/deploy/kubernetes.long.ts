@@ -7,7 +7,8 @@ import { join, relative } from 'node:path';
 import { describe, it } from 'node:test';
 import { SETTINGS } from '../../lib/process/settings.ts';
 import { temporaryFolder } from '../support/scope.ts';
-import { DEPLOY, deployFile, documents, ran, tool } from './deploy-files.ts';
+import { DEPLOY, deployFile, documents, ran } from './deploy-files.ts';
+import { tool } from '../support/tool.ts';
 
 const COMPONENTS = 'admin autoscaling disruption-budget load-balancer network-policy pod-monitor prometheus-rule'.split(
   ' ',

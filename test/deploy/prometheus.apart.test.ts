@@ -9,7 +9,8 @@ import { Program } from '../support/program.ts';
 import { TestRedis } from '../support/redis.ts';
 import { eventually, temporaryFolder } from '../support/scope.ts';
 import { Scrape } from '../support/scrape.ts';
-import { alertRules, boardQueries, DEPLOY, deployFile, ran, tool } from './deploy-files.ts';
+import { alertRules, boardQueries, DEPLOY, deployFile, ran } from './deploy-files.ts';
+import { tool } from '../support/tool.ts';
 import { freePort } from '../support/free-port.ts';
 import { RunningPrometheus } from './running-prometheus.ts';
 

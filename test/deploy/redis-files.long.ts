@@ -10,7 +10,8 @@ import { Pki } from '../support/pki.ts';
 import { Program } from '../support/program.ts';
 import { freePort, SERVER } from '../support/redis.ts';
 import { eventually, exited, start, temporaryFolder, type Child } from '../support/scope.ts';
-import { DEPLOY, deployFile, tool } from './deploy-files.ts';
+import { DEPLOY, deployFile } from './deploy-files.ts';
+import { tool } from '../support/tool.ts';
 
 const folder = temporaryFolder('redis-files-');
 const cli = tool('redis-cli', 'redis-tools');

@@ -15,7 +15,7 @@ import { TestRedis } from '../support/redis.ts';
 import { rule } from '../support/redis-rights.ts';
 import { atEnd, eventually, temporaryFolder } from '../support/scope.ts';
 import { postgresStore } from '../support/warehouse-store.ts';
-import { tool } from './deploy-files.ts';
+import { tool } from '../support/tool.ts';
 import { RunningPrometheus } from './running-prometheus.ts';
 
 const BIN = new URL('../../bin/', import.meta.url).pathname;

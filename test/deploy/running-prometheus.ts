@@ -5,7 +5,8 @@ import { join } from 'node:path';
 import { freePort } from '../support/free-port.ts';
 import { TestProcess } from '../support/gateway.ts';
 import { temporaryFolder } from '../support/scope.ts';
-import { deployFile, tool } from './deploy-files.ts';
+import { deployFile } from './deploy-files.ts';
+import { tool } from '../support/tool.ts';
 
 interface Alert {
   readonly state: 'pending' | 'firing';

@@ -3,7 +3,8 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { it } from 'node:test';
 import { temporaryFolder } from '../support/scope.ts';
-import { deployFile, ran, tool } from './deploy-files.ts';
+import { deployFile, ran } from './deploy-files.ts';
+import { tool } from '../support/tool.ts';
 
 const EXPOSURE_MAX = 2.5;
 const BIN = new URL('../../bin/', import.meta.url).pathname;

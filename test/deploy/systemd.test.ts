@@ -7,7 +7,8 @@ import { describe, it } from 'node:test';
 import { readCommandLine } from '../../lib/admin/command-line.ts';
 import { settingsOf } from '../../lib/process/settings.ts';
 import { temporaryFolder } from '../support/scope.ts';
-import { consumerOf, DEPLOY, deployFile, gatewayOf, tool } from './deploy-files.ts';
+import { consumerOf, DEPLOY, deployFile, gatewayOf } from './deploy-files.ts';
+import { tool } from '../support/tool.ts';
 
 function unit(name: string): ReadonlyMap<string, readonly string[]> {
   const values = new Map<string, string[]>();

@@ -1,6 +1,6 @@
 // Resumed sessions, renegotiation and changed files, with real handshakes. test/identity has the verdicts.
 import assert from 'node:assert/strict';
-import { execFile, execFileSync } from 'node:child_process';
+import { execFile } from 'node:child_process';
 import { X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { describe, it } from 'node:test';
@@ -11,6 +11,7 @@ import { event, TestGateway, type RawConnection } from '../support/gateway.ts';
 import { Load } from '../support/load.ts';
 import { AUDIENCE_URI, type ClientCertificate } from '../support/pki.ts';
 import { atEnd, eventually } from '../support/scope.ts';
+import { tool } from '../support/tool.ts';
 import { addsNothing, assertAlive } from '../support/verdicts.ts';
 import { askRaw, postText } from '../support/wire.ts';
 
@@ -128,9 +129,7 @@ describe('a resumed session', () => {
 });
 
 describe('TLS renegotiation with another certificate', () => {
-  const PYTHON = execFileSync(new URL('../../bin/ensure-command', import.meta.url).pathname, ['python3', 'python3'], {
-    encoding: 'utf8',
-  }).trim();
+  const PYTHON = tool('python3', 'python3');
   const SCRIPT = new URL('../support/renegotiate.py', import.meta.url).pathname;
 
   async function renegotiated(id: string, first: ClientCertificate, second?: ClientCertificate): Promise<string> {

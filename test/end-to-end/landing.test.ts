@@ -96,11 +96,9 @@ describe('the metrics', () => {
     const { redis, pki, producer } = await queueAndProducer();
     const [store, schemas] = [sqliteStore(), temporaryFolder()];
     writeFileSync(join(schemas, 'strict.json'), '{"required":["n"]}');
-    const place = { INGEST_QUEUE_URI: redis.uri, INGEST_WAREHOUSE_URI: store.uri, INGEST_SCHEMAS_DIR: schemas };
-    const consumers = [1, 2].map(
-      () => new Program('ingest-consumer', { env: { ...place, INGEST_CONSUMER_ADDR: '127.0.0.1:0' } }),
-    );
-    const urls = await Promise.all(consumers.map((consumer) => consumer.listening()));
+    const env = { INGEST_QUEUE_URI: redis.uri, INGEST_WAREHOUSE_URI: store.uri, INGEST_SCHEMAS_DIR: schemas };
+    const consumer = new Program('ingest-consumer', { env: { ...env, INGEST_CONSUMER_ADDR: '127.0.0.1:0' } });
+    const url = await consumer.listening();
     const gateway = await TestGateway.start(redis, pki, { INGEST_IN_FLIGHT_MAX: '20' });
     const [one, other, scraper] = [
       gateway.client(producer),
@@ -108,15 +106,13 @@ describe('the metrics', () => {
       gateway.client(),
     ];
     const done = async (): Promise<{ landed: number; quarantined: number; lag: number }> => {
-      const scrapes = await Promise.all(
-        urls.map(async (url) => new Scrape(await (await fetch(`${url}/metrics`)).text())),
-      );
-      const sum = (name: string): number => scrapes.reduce((all, scrape) => all + scrape.sum(`ingest_${name}`), 0);
+      const scrape = new Scrape(await (await fetch(`${url}/metrics`)).text());
+      const sum = (name: string): number => scrape.sum(`ingest_${name}`);
       return { landed: sum('landed_total'), quarantined: sum('quarantined_total'), lag: sum('queue_lag_events') };
     };
     let [accepted, loading] = [0, true];
     const load = (async () => {
-      for (let round = 0; round < 6; round += 1) {
+      for (let round = 0; round < 3; round += 1) {
         const posts = Array.from({ length: 40 }, (_, at) => {
           const id = `mixed-${at % 5 === 0 ? 'again' : round}-${at}`;
           const body = at % 7 === 0 ? '{' : event(id, at % 3 === 0 ? { type: 'strict' } : {});
@@ -126,7 +122,7 @@ describe('the metrics', () => {
           if (status === 202 && json?.['duplicate'] !== true) accepted += 1;
       }
     })().finally(() => (loading = false));
-    for (let scrapes = 0; loading || scrapes < 5; scrapes += 1) {
+    for (let scrapes = 0; loading || scrapes < 3; scrapes += 1) {
       const { landed, quarantined } = await done();
       const scrape = await Scrape.of(scraper);
       assertBalanced(scrape);
@@ -144,9 +140,9 @@ describe('the metrics', () => {
     assert.equal(scrape.sum('ingest_accepted_total'), accepted);
     for (const [name, least] of [
       ['ingest_duplicates_total', 1],
-      ['ingest_errors_total', 40],
+      ['ingest_errors_total', 18],
     ] as const)
       assert.ok(scrape.sum(name) >= least, name);
-    assert.ok(quarantined > 10 && landed > 20, `${landed} ${quarantined}`);
+    assert.ok(quarantined > 5 && landed > 10, `${landed} ${quarantined}`);
   });
 });

@@ -1,7 +1,6 @@
 // test/http/server.test.ts has the rules of the header; here a real balancer sends it.
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
-import { execFileSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { join } from 'node:path';
@@ -10,11 +9,10 @@ import { event, TestGateway, RawConnection, TestProcess } from '../support/gatew
 import { Pki } from '../support/pki.ts';
 import { TestRedis, freePort } from '../support/redis.ts';
 import { eventually, temporaryFolder } from '../support/scope.ts';
+import { tool } from '../support/tool.ts';
 import { askRaw, postText } from '../support/wire.ts';
 
-const HAPROXY = execFileSync(new URL('../../bin/ensure-command', import.meta.url).pathname, ['haproxy', 'haproxy'], {
-  encoding: 'utf8',
-}).trim();
+const HAPROXY = tool('haproxy', 'haproxy');
 
 it("HAProxy passes on clients' addresses, and its own health checks", async () => {
   const [redis, pki, port, adminPort] = await Promise.all([TestRedis.start(), Pki.create(), freePort(), freePort()]);

@@ -3,15 +3,13 @@ import { connect } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { execFileSync } from 'node:child_process';
 import { TestProcess } from '../support/gateway.ts';
 import { freePort } from '../support/redis.ts';
 import { eventually, temporaryFolder } from '../support/scope.ts';
+import { tool } from '../support/tool.ts';
 import type { FleetGateway } from './fleet.ts';
 
-const HAPROXY = execFileSync(new URL('../../bin/ensure-command', import.meta.url).pathname, ['haproxy', 'haproxy'], {
-  encoding: 'utf8',
-}).trim();
+const HAPROXY = tool('haproxy', 'haproxy');
 
 const RUNBOOK = readFileSync(new URL('../../deploy/RUNBOOK.md', import.meta.url), 'utf8');
 

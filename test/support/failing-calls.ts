@@ -4,6 +4,7 @@ import { execFileSync } from 'node:child_process';
 import { chmodSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { temporaryFolder } from './scope.ts';
+import { tool } from './tool.ts';
 
 const SOURCE = `
 #define _GNU_SOURCE
@@ -43,11 +44,12 @@ export class FailingCalls {
 
   /** `preloaded` names libraries that LD_PRELOAD must contain in addition to this one. */
   constructor(calls: 'fsync' | 'names', preloaded?: string) {
-    execFileSync(new URL('../../bin/ensure-command', import.meta.url).pathname, ['cc', 'build-essential']);
     const folder = temporaryFolder('ingest-calls-');
     chmodSync(folder, 0o755);
     const library = join(folder, 'failing-calls.so');
-    execFileSync('cc', ['-shared', '-fPIC', '-O1', '-x', 'c', '-o', library, '-', '-ldl'], { input: SOURCE });
+    execFileSync(tool('cc', 'build-essential'), ['-shared', '-fPIC', '-O1', '-x', 'c', '-o', library, '-', '-ldl'], {
+      input: SOURCE,
+    });
     this.#flag = join(folder, 'fails');
     writeFileSync(`${this.#flag}.met`, '');
     chmodSync(`${this.#flag}.met`, 0o666); // PostgreSQL runs as another user.

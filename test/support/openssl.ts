@@ -3,10 +3,9 @@ import { execFileSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { temporaryFolder } from './scope.ts';
+import { tool } from './tool.ts';
 
-const OPENSSL = execFileSync(new URL('../../bin/ensure-command', import.meta.url).pathname, ['openssl', 'openssl'], {
-  encoding: 'utf8',
-}).trim();
+const OPENSSL = tool('openssl', 'openssl');
 
 const KEY = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-noenc'] as const;
 

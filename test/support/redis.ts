@@ -6,6 +6,7 @@ import { freePort } from './free-port.ts';
 import type { Pki } from './pki.ts';
 import { PlainRedis } from './plain-redis.ts';
 import { atEnd, eventually, exited, start, temporaryFolder, type Child } from './scope.ts';
+import { tool } from './tool.ts';
 
 export { freePort };
 
@@ -15,7 +16,7 @@ export const SERVER = execFileSync(new URL('../../bin/ensure-redis', import.meta
 
 /** Returns an environment in which a process reads the time from a file at each call (libfaketime). */
 export function clockFrom(file: string): Readonly<Record<string, string>> {
-  execFileSync(new URL('../../bin/ensure-command', import.meta.url).pathname, ['faketime', 'faketime']);
+  tool('faketime', 'faketime');
   const library = readdirSync('/usr/lib')
     .map((name) => `/usr/lib/${name}/faketime/libfaketimeMT.so.1`)
     .find((path) => existsSync(path));

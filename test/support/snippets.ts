@@ -7,15 +7,11 @@ import { promisify } from 'node:util';
 import { startFakeGateway, type FakeGateway } from '../../lib/send/fake-gateway.ts';
 import { Pki } from './pki.ts';
 import { atEnd, temporaryFolder } from './scope.ts';
+import { tool } from './tool.ts';
 
 export const PAGE = readFileSync(new URL('../../openapi/PRODUCERS.md', import.meta.url), 'utf8');
 const LIBRARY = new URL('../../lib/send/client.ts', import.meta.url).href;
 export const ADDRESS = 'https://gateway:8443';
-
-export const ensureCommand = (command: string, debianPackage: string): string =>
-  execFileSync(new URL('../../bin/ensure-command', import.meta.url).pathname, [command, debianPackage], {
-    encoding: 'utf8',
-  }).trim();
 
 /** Returns a Python that has the package `requests`: the first on PATH, or Debian's. */
 export function python(): string {
@@ -28,7 +24,7 @@ export function python(): string {
     }
   }
   try {
-    ensureCommand('python3-requests', 'python3-requests');
+    tool('python3-requests', 'python3-requests');
   } catch {
     // ensure-command fails after the installation, because the package contains no command of this name.
   }
