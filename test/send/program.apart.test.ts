@@ -394,8 +394,11 @@ describe('ingest-send', () => {
     };
     const read = (...args: string[]) => readSettings([...own(), ...args], '.ingest', () => undefined);
     for (const [line, message] of Object.entries(refusals)) assert.throws(() => read(...line.split(' ')), { message });
-    const alone = ['--key', path('producer-key.pem')];
-    assert.throws(() => readSettings(alone, server.pki.folder, () => undefined), /--cert and --key together/);
+    for (const alone of [
+      ['--key', path('producer-key.pem')],
+      ['--cert', path('producer.pem')],
+    ])
+      assert.throws(() => readSettings(alone, server.pki.folder, () => undefined), /--cert and --key together/);
     const resending = read('--resend', 'some.refused.2');
     assert.equal(typeof resending === 'object' && resending.refusedFile, 'some.refused');
     for (const [args, why] of [
