@@ -147,6 +147,7 @@ describe('the program', () => {
     assert.deepEqual([bare.stdout.includes('\u001b'), bare.stderr], [false, '']);
     for (const [env, coloured] of [
       [{ NO_COLOR: '' }, true],
+      [{ NO_COLOR: 'yes' }, false],
       [{ TERM: 'xterm' }, true],
       [{ TERM: 'dumb' }, false],
     ] as const)

@@ -9,7 +9,7 @@ import { Interrupted } from '../../../lib/toollint/document/failure.ts';
 import { project } from '../support/verbs.ts';
 
 describe('a file that is written', () => {
-  it('leaves no draft if writing is interrupted', async (t) => {
+  it('leaves no draft if writing is interrupted or fails', async (t) => {
     const folder = await project(t, { 'eslint.config.mjs': null, 'out.json': 'old' });
     const path = join(folder, 'out.json');
     const interrupt = new AbortController();
@@ -20,6 +20,7 @@ describe('a file that is written', () => {
       await sink('more');
     };
     await assert.rejects(writeWhole(path, 'out.json', write, interrupt.signal), Interrupted);
+    await assert.rejects(writeWhole(path, 'out.json', () => Promise.reject(new Error('no report'))), /no report/u);
     assert.deepEqual(readdirSync(folder), ['out.json']);
     assert.equal(await readFile(path, 'utf8'), 'old');
   });
