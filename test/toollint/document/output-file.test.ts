@@ -20,7 +20,10 @@ describe('a file that is written', () => {
       await sink('more');
     };
     await assert.rejects(writeWhole(path, 'out.json', write, interrupt.signal), Interrupted);
-    await assert.rejects(writeWhole(path, 'out.json', () => Promise.reject(new Error('no report'))), /no report/u);
+    await assert.rejects(
+      writeWhole(path, 'out.json', () => Promise.reject(new Error('no report'))),
+      /no report/u,
+    );
     assert.deepEqual(readdirSync(folder), ['out.json']);
     assert.equal(await readFile(path, 'utf8'), 'old');
   });
