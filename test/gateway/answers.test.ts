@@ -153,6 +153,11 @@ describe("a gateway's answers", () => {
         assert.deepEqual((await client.post(event(id))).json, { id, status: 'accepted' });
     });
 
+    it('are 415 in another charset, however its name is written', async () => {
+      for (const charset of ['charset=latin1', 'Charset="latin1"', 'x=";", CHARSET=latin1'])
+        assert.equal(await status(event('c'), { 'content-type': `application/json; ${charset}` }), 415, charset);
+    });
+
     it('are 413 if the queue cannot take a body of this length, which a retry does not change', async () => {
       queue.submit = (submission) => queueMicrotask(() => submission.settle('too large'));
       const { status, json } = await client.post(event('long'));
@@ -261,6 +266,7 @@ describe("a gateway's answers", () => {
       const grown = await growth(
         async () => {
           for (const id of ['one', 'other']) await client.post(event(`counted-${id}`));
+          await client.post(event('counted-one'));
           await client.post(event('counted-one', { n: 1 }));
           await client.find('counted-one');
           await client.ask({ method: 'DELETE', path: '/events' });
@@ -280,7 +286,7 @@ describe("a gateway's answers", () => {
         'ingest_errors_total{code="METHOD_NOT_ALLOWED"}',
         'ingest_errors_total{code="ROUTE_NOT_FOUND"}',
       );
-      assert.deepEqual(grown, [3, 1, 1, 1, 2, 4, 1, 2, 1, 1, 3]);
+      assert.deepEqual(grown, [4, 1, 1, 1, 2, 5, 1, 2, 2, 1, 3]);
       const shown = Object.keys(await samples()).filter((name) => name.startsWith('ingest_errors_total{'));
       assert.deepEqual(shown.toSorted(), ERROR_CODES.map((code) => `ingest_errors_total{code="${code}"}`).toSorted());
     });

@@ -38,7 +38,7 @@ describe('a gateway that runs', () => {
     assert.equal((await clientOf(port, shop).post(event('b'))).status, 401);
     const again = lines.length;
     const material = await loadTlsMaterial(files, SYSTEM.clock.epochMs());
-    gateway.replaceTls({ ...material, expiry: [{ file: 'cert', atMs: SYSTEM.clock.epochMs() + 500_000 }] });
+    await gateway.replaceTls({ ...material, expiry: [{ file: 'cert', atMs: SYSTEM.clock.epochMs() + 500_000 }] });
     assert.equal(lines.slice(again).filter(({ level }) => level === 'warn').length, 0, 'nobody was closed');
     const expiry = await metrics.registry.getSingleMetricAsString('ingest_tls_certificate_expiry_seconds');
     assert.match(expiry, /\{file="cert"\} (?:500|499)\n?$/);

@@ -114,8 +114,11 @@ describe('new trust', () => {
     const others = await Promise.all([opened(root), opened(root), opened(root)]);
     const { connection: listed } = await opened(root);
     const serial = listed.clientCertificate?.certificate.serialNumber ?? '';
-    const list = readRevocationList(await root.revocationList([serial]), [rootCertificate]);
-    const trust = new ClientTrust({ cert: server.certificate, key: server.key }, [rootCertificate], [list]);
+    const unrelated = new CertificateAuthority('unrelated');
+    const roots = [new X509Certificate(unrelated.certificate), rootCertificate];
+    const texts = [await unrelated.revocationList([]), await root.revocationList([serial])];
+    const lists = texts.map((text) => readRevocationList(text, roots));
+    const trust = new ClientTrust({ cert: server.certificate, key: server.key }, roots, lists);
     const all = [...others.map(({ connection }) => connection), listed];
     const judgedBefore: unknown[] = [];
     listed.retire = () => judgedBefore.push(...all.filter(({ context }) => context.trust === trust));

@@ -17,7 +17,7 @@ describe('the instruments', () => {
     assert.deepEqual(await samplesOf(registry), []);
     probes[0]?.resolve();
     await clock.advance(4_999);
-    assert.deepEqual(await samplesOf(registry), ['g 1']);
+    assert.deepEqual([await samplesOf(registry), probes.length], [['g 1'], 1]);
     await clock.advance(1);
     assert.deepEqual([await samplesOf(registry), probes.length], [['g 1'], 2]);
     await clock.advance(2_001);

@@ -15,6 +15,9 @@ export interface Situation {
   /** The reason in the answer of `/health/ready`, and the unavailable parts in it. */
   readonly unready?: string;
   readonly reasons?: Readonly<Record<number, string>>;
+  readonly program?: 'consumer';
+  /** The words of other problems that the page lists. */
+  readonly beside?: readonly string[];
   /** Share of the requests that take longer than 200 ms. */
   readonly slow?: number;
 }
@@ -109,6 +112,7 @@ export const SITUATIONS: Readonly<Record<string, Situation & { readonly shows: S
     // A warning of an earlier rule is less.
     samples: { ingest_queue_memory_bytes: 3.9 * GIBIBYTE, ingest_lookups_available: 0 },
     shows: ['NEARLY FULL', 'bad', /98 % of its memory/],
+    beside: ['WAREHOUSE DOWN'],
   },
   'a part of the queue without consumers': {
     samples: {
@@ -128,6 +132,7 @@ export const SITUATIONS: Readonly<Record<string, Situation & { readonly shows: S
     reasons: { 1: 'connect ECONNREFUSED 127.0.0.1:1' },
     refused: { QUEUE_UNAVAILABLE: [503, 2] },
     samples: { ingest_shed_total: (seconds) => 5 * seconds },
+    beside: ['ERRORS'],
     shows: [
       ...(['PARTLY DOWN', 'bad'] as const),
       /^Part 1 of the queue is unavailable: Redis: connection refused.* 2\/s got 503, 5\/s were shed\.$/,
@@ -167,6 +172,23 @@ export const SITUATIONS: Readonly<Record<string, Situation & { readonly shows: S
       ingest_process_stall_seconds_sum: (seconds) => 0.3 * Number(seconds > 70),
     },
     shows: ['STANDS STILL', 'warn', /stood still for 0\.3 s/],
+  },
+  'one event that waits': {
+    ...{ unlanded: () => 1, oldestS: () => 5, landed: 0 },
+    samples: { ingest_queue_consumers: 0 },
+    shows: ['NOT LANDING', 'bad', / 1 event waits, the oldest for 5 s\.$/],
+  },
+  'most events shed': {
+    samples: { ingest_shed_total: (seconds) => 1_500 * seconds },
+    shows: ['REFUSING', 'bad', /^75 % of the requests are refused, most with INGEST_SHED/],
+  },
+  'a consumer that is not ready': {
+    ...{ program: 'consumer', unready: 'the warehouse is unavailable: it does not answer' },
+    shows: ['NOT LANDING', 'warn', /^the warehouse is unavailable/],
+  },
+  'a TLS file that expires in two weeks': {
+    samples: { 'ingest_tls_certificate_expiry_seconds{file="cert"}': 14 * 86_400 - 60 },
+    shows: ['CERTIFICATE EXPIRES', 'warn', /^The TLS file cert expires in 14/],
   },
   'landing late': {
     ...{ oldestS: () => 400, unlanded: () => 90_000 },

@@ -14,7 +14,7 @@ function polled(situation: Situation, seconds = 30, after = 0): void {
   const parts = reasons && { unavailable: Object.keys(reasons), reasons };
   const ready = reason === undefined ? { status: 'ready', ...parts } : { status: 'unavailable', reason };
   for (let second = after; second <= after + seconds; second += 1)
-    poll('gateway', ready, pageMetrics(second, situation), startedMs + second * 1000);
+    poll(situation.program ?? 'gateway', ready, pageMetrics(second, situation), startedMs + second * 1000);
 }
 
 const tile = (label: string): Tile => {
@@ -28,7 +28,11 @@ describe('the rules of the status page', () => {
   for (const [name, situation] of Object.entries(SITUATIONS))
     it(`recognize: ${name}`, () => {
       polled(situation, 75);
-      const [problem] = problems();
+      const [problem, ...others] = problems().filter(({ isConsequence }) => !isConsequence);
+      assert.deepEqual(
+        others.map(({ word: other }) => other),
+        situation.beside ?? [],
+      );
       const shown = problem ?? { word: 'LIVE', level: 'good', text: well() };
       const [word, wanted, reason] = situation.shows;
       assert.deepEqual([shown.word, shown.level], [word, wanted], shown.text);
@@ -40,6 +44,7 @@ describe('the rules of the status page', () => {
     for (const one of TILES['gateway'] ?? []) assert.equal(level(one), undefined, one.label);
     assert.equal(tile('Landed').figure(), 2_000);
     assert.equal(tile('Consumers').figure(), 3);
+    assert.equal(tile('p99 of POST /events').figure().toFixed(3), '0.195', 'within its bucket');
     poll('gateway', { status: 'ready' }, pageMetrics(1), startedMs + 32_000);
     assert.ok(!(tile('Accepted').figure() < 0), 'after a restart');
   });
