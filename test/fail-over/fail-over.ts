@@ -143,7 +143,7 @@ async function campaign(t: TestContext, on: Kind, replicas: number): Promise<voi
     const begunMs = performance.now();
     await load.more(Math.ceil((0.2 + 0.8 * Math.random()) * PER_SECOND));
     rates.push((load.accepted.size * 1_000) / (performance.now() - begunMs));
-    const loss = (on === 'cluster' ? undefined : LOSSES[Math.floor(Math.random() * LOSSES.length)]) ?? 'killed';
+    const loss = (on === 'cluster' ? undefined : LOSSES[round % LOSSES.length]) ?? 'killed';
     losses.push(loss);
     const isClean = await servers.failOver(loss, async () => {
       const promotedMs = performance.now();
