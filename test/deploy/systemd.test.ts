@@ -1,11 +1,10 @@
 // systemd.long.ts checks the units with systemd's own tools.
 import assert from 'node:assert/strict';
-import { execFileSync, spawnSync } from 'node:child_process';
+import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { describe, it } from 'node:test';
 import { readCommandLine } from '../../lib/admin/command-line.ts';
-import { settingsOf } from '../../lib/process/settings.ts';
 import { temporaryFolder } from '../support/scope.ts';
 import { consumerOf, DEPLOY, deployFile, gatewayOf } from './deploy-files.ts';
 import { tool } from '../support/tool.ts';
@@ -126,21 +125,6 @@ describe('the Debian package', () => {
     rmSync(gateway);
     script('postinst', 'configure', '1.0.0');
     assert.ok(!existsSync(gateway));
-  });
-
-  it('shows each setting with its default as a comment', () => {
-    for (const program of ['gateway', 'consumer'] as const) {
-      const args = ['--disable-warning=ExperimentalWarning', join(DEPLOY, '../bin/environment-file.ts'), program];
-      const text = execFileSync(process.execPath, args, { encoding: 'utf8' });
-      assert.doesNotMatch(text, /^[^#\n]/m, 'nothing is set');
-      const keys = [...text.matchAll(/^#(INGEST_\w+)=/gm)].map(([, key]) => key);
-      assert.deepEqual(
-        keys.sort(),
-        settingsOf(program)
-          .map(([key]) => key)
-          .sort(),
-      );
-    }
   });
 
   it('keeps settings in a removal and an upgrade, and data and their user in a purge', () => {
