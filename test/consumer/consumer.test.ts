@@ -28,15 +28,8 @@ function virtualQueue() {
   const waiting: Delivery[] = [];
   let wake = (): void => undefined;
   const arrive = async (...ids: readonly string[]): Promise<void> => {
-    for (const id of ids)
-      waiting.push({
-        entry: id,
-        source: 'q',
-        producer: PRODUCER,
-        body: Buffer.from(event(id)),
-        notes: {},
-        acceptedAtMs: 1,
-      });
+    const about = { source: 'q', producer: PRODUCER, notes: {}, acceptedAtMs: 1 };
+    for (const id of ids) waiting.push({ ...about, entry: id, body: Buffer.from(event(id)) });
     wake();
     await clock.settle();
   };
@@ -264,7 +257,7 @@ describe('a consumer after one failed call', () => {
         has: ({ body }) => body.includes('bad'),
         check: (_type, bodies) => Promise.resolve(bodies.map(() => ['bad'])),
       };
-      const { consumer, failed, lines } = run(t, { schemas, fails: call });
+      const { consumer, failed, lines, metrics } = run(t, { schemas, fails: call });
       await clock.settle();
       await arrive('good', 'bad');
       await clock.advance(10_000);
@@ -273,6 +266,8 @@ describe('a consumer after one failed call', () => {
         lines.filter((line) => /unavailable|is back/.test(line)),
         [`the ${dependency} is unavailable; trying again until it works`, `the ${dependency} is back`],
       );
+      const failures = (await metrics.failures.get()).values.filter(({ value }) => value > 0);
+      assert.deepEqual(failures, [{ labels: { dependency }, value: 1 }]);
       assert.deepEqual([consumer.trouble, consumer.prepared, consumer.answers('queue')], [undefined, true, true]);
       assert.deepEqual(calls.filter((one) => one !== 'land good').toSorted(), [
         ...(calls.includes('acknowledge good') ? ['acknowledge bad', 'acknowledge good'] : ['acknowledge good,bad']),

@@ -85,9 +85,7 @@ describe('the warehouse of a consumer', () => {
     await clock.advance(10_000);
     assert.match(watch.warehouseTrouble ?? '', /does not answer/);
     probing.resolve(undefined);
-    for (let second = 0; second < 10; second += 1) {
-      await clock.advance(1_000);
-      assert.equal(watch.warehouseTrouble, undefined, 'nothing lands, and it answers');
-    }
+    await clock.advance(1_000);
+    assert.equal(watch.warehouseTrouble, undefined);
   });
 });

@@ -20,12 +20,8 @@ const MIB = 1 << 20;
 const SAMPLED = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
 
 const delivery = (at: number, bytes: number, change: Partial<Delivery> = {}): Delivery => ({
-  entry: `1-${at}`,
-  source: 'q/ingest',
-  producer: 'shop',
+  ...{ entry: `1-${at}`, source: 'q/ingest', producer: 'shop', notes: {}, acceptedAtMs: 1 },
   body: Buffer.from(`{"id":"order-${at}","type":"t","data":"${'x'.repeat(bytes)}"}`),
-  notes: {},
-  acceptedAtMs: 1,
   ...change,
 });
 const deliveries = (count: number, bytes: number, from = 0): Delivery[] =>
@@ -187,10 +183,10 @@ describe('landing', () => {
   });
 
   it('does not quarantine an event that landed before a schema refused it', async (t) => {
-    const { store, landAll } = await start(t);
+    const { store, metrics, landAll } = await start(t);
     await landAll(classify([delivery(1, 0)]));
     assert.deepEqual(await landAll(refused([delivery(1, 0, { entry: '2-1' })])), ['2-1']);
-    assert.deepEqual(await store.quarantine(), []);
+    assert.deepEqual([await store.quarantine(), metrics.duplicates.value], [[], 1]);
     assert.deepEqual(await landAll(refused([delivery(2, 0), delivery(1, 5, { entry: '2-2' })])), ['1-2', '2-2']);
     assert.equal((await store.quarantine()).length, 2, 'one that never landed, and one of another body');
   });
@@ -298,6 +294,13 @@ describe('landing', () => {
     );
     const reasons = (sample: { value: number }): boolean => sample.value === 1;
     assert.equal((await metrics.quarantined.get()).values.filter(reasons).length, rows.length, 'each reason once');
+    assert.deepEqual((await landing.landSome(batch)).done, batch, 'as after a crash');
+    assert.deepEqual([metrics.landed.value, metrics.duplicates.value], [2, 2]);
+    const text = await metrics.registry.metrics();
+    const [count, sum] = ['count', 'sum'].map((end) =>
+      Number(new RegExp(`delay_seconds_${end} (\\S+)`).exec(text)?.[1]),
+    );
+    assert.ok(count === 2 && Math.abs(Number(sum) / count - Date.now() / 1_000) < 60, 'they were accepted in 1970');
   });
 
   it('records a span in the trace of each event whose producer records it, over the transaction', async (t) => {
