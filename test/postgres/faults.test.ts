@@ -39,14 +39,12 @@ describe('a PostgreSQL server with faults', () => {
 
   it("is available if an operator's trigger, constraint or index raises an error: it refuses that event", async (t) => {
     const { uri, warehouse } = await postgres.prepared(t);
-    await postgres.server.query(
-      uri,
-      `CREATE FUNCTION no() RETURNS trigger LANGUAGE plpgsql AS
+    const sql = `CREATE FUNCTION no() RETURNS trigger LANGUAGE plpgsql AS
          $$ BEGIN IF NEW.id = 'bad' THEN RAISE EXCEPTION 'no'; END IF; RETURN NEW; END $$;
        CREATE TRIGGER no BEFORE INSERT ON events FOR EACH ROW EXECUTE FUNCTION no();
        ALTER TABLE events ADD CHECK (id <> 'worse');
-       CREATE INDEX ON events (body);`,
-    );
+       CREATE INDEX ON events (body);`;
+    await postgres.server.query(uri, sql);
     const random = Buffer.from(JSON.stringify({ id: 'long', type: 't', data: randomBytes(8_192).toString('base64') }));
     for (const [id, message, change] of [
       ['bad', 'P0001', {}],

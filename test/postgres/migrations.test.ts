@@ -89,11 +89,9 @@ describe('the schema in PostgreSQL', () => {
   it('works after an additive step of a newer program, which is not taken back', async (t) => {
     const uri = await postgres.server.freshDatabase();
     await postgres.warehouse(t, uri).prepare();
-    await postgres.server.query(
-      uri,
-      `ALTER TABLE events ADD COLUMN region text; ALTER TABLE events_quarantine ADD COLUMN region text;
-       INSERT INTO events_migrations VALUES (3, now())`,
-    );
+    const sql = `ALTER TABLE events ADD COLUMN region text; ALTER TABLE events_quarantine ADD COLUMN region text;
+       INSERT INTO events_migrations VALUES (3, now())`;
+    await postgres.server.query(uri, sql);
     const before = postgres.warehouse(t, uri);
     assert.equal(await before.prepare(), undefined);
     assert.deepEqual(await before.land([event('one')]), ['landed']);

@@ -71,11 +71,9 @@ describe('the sessions of the PostgreSQL warehouse', () => {
 
   it('cancel a slow statement on the server, and report that the batch was too slow', async (t) => {
     const { uri, warehouse } = await postgres.prepared(t, { callTimeoutMs: 2_000, connectionsMax: 2 });
-    await postgres.server.query(
-      uri,
-      `CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(0.15); RETURN NEW; END $$;
-       CREATE TRIGGER slow BEFORE INSERT ON events FOR EACH ROW EXECUTE FUNCTION slow();`,
-    );
+    const sql = `CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(0.15); RETURN NEW; END $$;
+       CREATE TRIGGER slow BEFORE INSERT ON events FOR EACH ROW EXECUTE FUNCTION slow();`;
+    await postgres.server.query(uri, sql);
     const batch = Array.from({ length: 20 }, (_, at) => event(`order-${at}`));
     await assert.rejects(warehouse.land(batch), BatchTooSlow);
     assert.deepEqual(await warehouse.land(batch.slice(0, 2)), ['landed', 'landed'], 'a smaller one lands');
@@ -83,13 +81,11 @@ describe('the sessions of the PostgreSQL warehouse', () => {
 
   it('commit synchronously even if the default of the database does not, and keep a stricter one', async (t) => {
     const { uri } = await postgres.prepared(t);
-    await postgres.server.query(
-      uri,
-      `CREATE TABLE noted (setting text);
+    const sql = `CREATE TABLE noted (setting text);
        CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS
          $$ BEGIN INSERT INTO noted VALUES (current_setting('synchronous_commit')); RETURN NULL; END $$;
-       CREATE TRIGGER note AFTER INSERT ON events FOR EACH STATEMENT EXECUTE FUNCTION note();`,
-    );
+       CREATE TRIGGER note AFTER INSERT ON events FOR EACH STATEMENT EXECUTE FUNCTION note();`;
+    await postgres.server.query(uri, sql);
     const name = new URL(uri).pathname.slice(1);
     for (const setting of ['off', 'local', 'on', 'remote_apply']) {
       await postgres.server.query(uri, `ALTER DATABASE ${name} SET synchronous_commit = '${setting}'`);
@@ -101,10 +97,8 @@ describe('the sessions of the PostgreSQL warehouse', () => {
 
   it('retry a transaction after a serialization failure', async (t) => {
     const uri = await postgres.server.freshDatabase();
-    await postgres.server.query(
-      uri,
-      `ALTER DATABASE ${new URL(uri).pathname.slice(1)} SET default_transaction_isolation = 'serializable'`,
-    );
+    const sql = `ALTER DATABASE ${new URL(uri).pathname.slice(1)} SET default_transaction_isolation = 'serializable'`;
+    await postgres.server.query(uri, sql);
     const { warehouse } = await postgres.prepared(t, { uri });
     // After a batch with a repeated event, the warehouse writes the next batches with INSERT instead of COPY.
     await warehouse.land([event('first')]);

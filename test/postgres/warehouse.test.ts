@@ -110,14 +110,12 @@ describe('the PostgreSQL warehouse', () => {
 
   it('copies new rows, and uses INSERT for a while after a repeated one', async (t) => {
     const { uri, warehouse } = await postgres.prepared(t);
-    await postgres.server.query(
-      uri,
-      `
+    const sql = `
       CREATE TABLE statements (at serial, word text);
       CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS
         $$ BEGIN INSERT INTO statements (word) VALUES (substring(current_query(), 'COPY|INSERT')); RETURN NEW; END $$;
-      CREATE TRIGGER note AFTER INSERT ON events FOR EACH STATEMENT EXECUTE FUNCTION note();`,
-    );
+      CREATE TRIGGER note AFTER INSERT ON events FOR EACH STATEMENT EXECUTE FUNCTION note();`;
+    await postgres.server.query(uri, sql);
     const spoken = (id: string, producer = 'shop'): LandingEvent => ({
       ...event(id, { producer }),
       body: Buffer.from(`{"é\u{1F600}":"${id}"}`),
@@ -189,13 +187,11 @@ describe('the PostgreSQL warehouse', () => {
 
   it("refuses an event if an operator's trigger skips its row", async (t) => {
     const { uri, warehouse } = await postgres.prepared(t);
-    await postgres.server.query(
-      uri,
-      `
+    const sql = `
       CREATE FUNCTION leave_out() RETURNS trigger LANGUAGE plpgsql AS
         $$ BEGIN IF NEW.id = 'lost' THEN RETURN NULL; END IF; RETURN NEW; END $$;
-      CREATE TRIGGER leave_out BEFORE INSERT ON events FOR EACH ROW EXECUTE FUNCTION leave_out();`,
-    );
+      CREATE TRIGGER leave_out BEFORE INSERT ON events FOR EACH ROW EXECUTE FUNCTION leave_out();`;
+    await postgres.server.query(uri, sql);
     assert.deepEqual(await warehouse.land([event('kept')]), ['landed']);
     for (const ids of [['lost'], ['lost', 'other']])
       await assert.rejects(
@@ -207,15 +203,13 @@ describe('the PostgreSQL warehouse', () => {
   it('lands an event again whose row is deleted after a first try found it', async (t) => {
     const { uri, warehouse } = await postgres.prepared(t);
     await warehouse.land([event('a')]);
-    await postgres.server.query(
-      uri,
-      `
+    const sql = `
       CREATE TABLE doomed AS SELECT id FROM events;
       CREATE FUNCTION doom() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
         WITH gone AS (DELETE FROM doomed RETURNING id) DELETE FROM events USING gone WHERE events.id = gone.id;
         RETURN NULL; END $$;
-      CREATE TRIGGER doom AFTER INSERT ON events FOR EACH STATEMENT EXECUTE FUNCTION doom();`,
-    );
+      CREATE TRIGGER doom AFTER INSERT ON events FOR EACH STATEMENT EXECUTE FUNCTION doom();`;
+    await postgres.server.query(uri, sql);
     assert.deepEqual(await warehouse.land([event('a')]), ['landed']);
   });
 

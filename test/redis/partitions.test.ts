@@ -16,7 +16,6 @@ import { TestRedis } from '../support/redis.ts';
 import { atEnd, eventually } from '../support/scope.ts';
 import { SYSTEM } from '../support/system.ts';
 import { partitionOf } from '../../lib/ingest/partition.ts';
-import { openLink, type Link } from '../support/link.ts';
 
 const streams = (partitions: number): string[] => Array.from({ length: partitions }, (_, at) => `${STREAM}-${at}`);
 
@@ -91,47 +90,6 @@ describe('a queue of several partitions', () => {
     await new Promise((resolve) => setImmediate(resolve));
     assert.equal(turnWrites().length, 1);
     assert.deepEqual(new Set(await outcomes), new Set(['accepted']));
-  });
-});
-
-describe('one unavailable partition', () => {
-  let redis: TestRedis;
-  let link: Link;
-  let uris: readonly string[];
-  before(async () => {
-    redis = await TestRedis.start();
-    link = await openLink({ port: redis.port, host: '127.0.0.1' });
-    atEnd(() => link.close());
-    uris = [redis.uri, `redis://127.0.0.1:${link.port}`, redis.uri];
-  });
-
-  it('refuses its events immediately while the others accept theirs, and recovers by itself', async () => {
-    const queue = await openQueue(uris);
-    link.cut();
-    await eventually('it alone is known to be away', () => {
-      assert.deepEqual(
-        queue.states().map(({ available }) => available),
-        [true, false, true],
-      );
-      assert.deepEqual(queue.state(), { available: true });
-      return true;
-    });
-    const turn = Array.from({ length: 60 }, (_, at) => new Recorded(`away-${at}`));
-    assert.deepEqual(
-      await submitAll(queue, turn),
-      turn.map(({ id }) => (partitionOf(id, 3) === 1 ? 'unavailable' : 'accepted')),
-    );
-    const [gone = assert.fail()] = turn.filter(({ id }) => partitionOf(id, 3) === 1);
-    assert.deepEqual(await queue.find(gone.id, 'p'), { kind: 'unavailable' });
-    link.mend();
-    await eventually('it is back', () => queue.states().every(({ available }) => available));
-    assert.deepEqual(
-      await submitAll(
-        queue,
-        turn.map(({ id }) => new Recorded(id)),
-      ),
-      turn.map(({ id }) => (partitionOf(id, 3) === 1 ? 'accepted' : 'duplicate')),
-    );
   });
 });
 

@@ -20,18 +20,13 @@ async function trimmerOf(
   onReport?: (report: QueueReport) => void,
   { log = QUIET_LOG, clock = SYSTEM.clock, server = connectedTo(redis.uri) } = {},
 ): Promise<StreamTrimmer> {
-  return new StreamTrimmer({
-    clock,
-    server: await server,
-    stream,
-    program: 'consumer',
-    retentionMs: RETENTION_MS,
-    log,
-    onReport,
-  });
+  const part = { stream, program: 'consumer', retentionMs: RETENTION_MS } as const;
+  return new StreamTrimmer({ ...part, clock, server: await server, log, onReport });
 }
 
 const landed = (stream: string): Promise<unknown> => redis.command('XGROUP', 'CREATE', stream, GROUP, '$', 'MKSTREAM');
+
+const namesIn = async (stream: string): Promise<string[]> => (await redis.entries(stream)).map(({ entry }) => entry);
 
 const hoursAgo = (hours: number): string => String(Math.round(Date.now() - hours * HOUR_MS));
 
@@ -39,9 +34,7 @@ describe('trimming', () => {
   it('keeps a slice of the id index while one of its events has not landed, however old', async () => {
     const stream = 'unlanded-slices';
     const starts = [33, 41].map(hoursAgo);
-    const [waiting = ''] = [await redis.command('XADD', stream, hoursAgo(30), 'producer', 'p', 'body', '{}')].map(
-      String,
-    );
+    const waiting = String(await redis.command('XADD', stream, hoursAgo(30), 'producer', 'p', 'body', '{}'));
     await redis.command('XGROUP', 'CREATE', stream, GROUP, '0');
     await redis.command('SET', `{${stream}}:ids`, starts.join(' '));
     const trimmer = await trimmerOf(stream);
@@ -68,22 +61,21 @@ describe('trimming', () => {
       names.push(String(await redis.command('XADD', stream, hoursAgo(hours), 'producer', 'p', 'body', '{}')));
     const reports: QueueReport[] = [];
     const trimmer = await trimmerOf(stream, (report) => reports.push(report));
-    const left = async (): Promise<string[]> => (await redis.entries(stream)).map(({ entry }) => entry);
     await trimmer.trim(0);
-    assert.deepEqual(await left(), names, 'there is no group');
+    assert.deepEqual(await namesIn(stream), names, 'there is no group');
     assert.deepEqual([reports[0]?.unlanded, Math.round((reports[0]?.oldestMs ?? 0) / HOUR_MS)], [4, 25]);
     await redis.command('XGROUP', 'CREATE', stream, GROUP, '0');
     await trimmer.trim(0);
-    assert.deepEqual(await left(), names, 'nothing was read');
+    assert.deepEqual(await namesIn(stream), names, 'nothing was read');
     await redis.command('XREADGROUP', 'GROUP', GROUP, 'one', 'STREAMS', stream, '>');
     await trimmer.trim(0);
-    assert.deepEqual(await left(), names, 'nothing was acknowledged');
+    assert.deepEqual(await namesIn(stream), names, 'nothing was acknowledged');
     await redis.command('XACK', stream, GROUP, names[1] ?? '', names[3] ?? '');
     await trimmer.trim(0);
-    assert.deepEqual(await left(), names, 'the first one was not acknowledged');
+    assert.deepEqual(await namesIn(stream), names, 'the first one was not acknowledged');
     await redis.command('XACK', stream, GROUP, names[0] ?? '');
     await trimmer.trim(0);
-    assert.deepEqual(await left(), names.slice(2));
+    assert.deepEqual(await namesIn(stream), names.slice(2));
   });
 
   it('keeps an entry that is exactly 24 hours old, and removes one or a slice that is a millisecond older', async () => {
@@ -99,10 +91,7 @@ describe('trimming', () => {
     for (const start of starts) await redis.command('HSET', `{${stream}}:ids:${start}`, 'id', 'x');
     const clock = Object.assign(Object.create(SYSTEM.clock) as Clock, { epochMs: () => nowMs });
     await (await trimmerOf(stream, undefined, { clock })).trim(0);
-    assert.deepEqual(
-      (await redis.entries(stream)).map(({ entry }) => entry),
-      names.slice(1),
-    );
+    assert.deepEqual(await namesIn(stream), names.slice(1));
     assert.equal(await redis.command('GET', `{${stream}}:ids`), starts.slice(0, 2).join(' '));
     assert.equal(await redis.command('EXISTS', `{${stream}}:ids:${boundMs - 100}`), 0);
   });
@@ -142,10 +131,7 @@ describe('trimming', () => {
     await new StreamTrimmer({ ...part, server: { send }, log: QUIET_LOG }).trim(0);
     assert.ok((await redis.length(stream)) > 1);
     await (await trimmerOf(stream)).trim(60_000);
-    assert.deepEqual(
-      (await redis.entries(stream)).map(({ entry }) => entry),
-      [young],
-    );
+    assert.deepEqual(await namesIn(stream), [young]);
   });
 
   it("takes entries that were deleted by hand off the group's list, and logs them once", async (t) => {
@@ -168,10 +154,7 @@ describe('trimming', () => {
     assert.deepEqual(lines, [
       [{ entries: [names[0], names[2]] }, '2 entries were deleted by hand before they were acknowledged'],
     ]);
-    assert.deepEqual(
-      (await redis.entries(stream)).map(({ entry }) => entry),
-      names.slice(4),
-    );
+    assert.deepEqual(await namesIn(stream), names.slice(4));
     assert.equal(reports.at(-1)?.unlanded, 1);
     await redis.command('XTRIM', stream, 'MAXLEN', '0');
     await trimmers[0]?.trim(0);
