@@ -2,13 +2,13 @@
 // certificates and lists expire and files are replaced, and a resumed session repeats its first verdict.
 //
 // Only OpenSSL knows how it finds the issuer and the list of a certificate, and only a handshake shows its verdict. The
-// private keys are not here, so copies (certificate-copy.ts) connect in memory to a server that trusts copies.
+// private keys are not here, so copies (x509.ts) connect in memory to a server that trusts copies.
 import { generateKeyPairSync, type KeyObject, type X509Certificate } from 'node:crypto';
 import { duplexPair } from 'node:stream';
 import * as tls from 'node:tls';
 import { errorCode } from '../process/operator-file.ts';
-import { certificateCopy, claimsAuthority, leafOf, listCopy, trialKey } from './certificate-copy.ts';
 import type { RevocationList } from './revocation-list.ts';
+import { certificateCopy, claimsAuthority, leafOf, listCopy, trialKey } from './x509.ts';
 
 /** A session can be resumed for this long (OpenSSL's default). */
 const SESSION_MS = 7_200_000;

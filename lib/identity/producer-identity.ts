@@ -1,6 +1,6 @@
 // The identity of a producer: the name and audience in its trusted client certificate.
 import type { X509Certificate } from 'node:crypto';
-import { commonName } from './der.ts';
+import { commonName } from './x509.ts';
 import { comparableName } from '../process/producer-name.ts';
 
 export const audienceUri = (audience: string): string => `${AUDIENCE_PREFIX}${audience}`;

@@ -3,7 +3,7 @@
 // The trial shows whether OpenSSL can use a list. It does not show the original signature, because it signs a copy, and
 // OpenSSL verifies that only when a client connects. The signature is therefore verified here.
 import { constants, verify, type X509Certificate } from 'node:crypto';
-import { elements, inside, sequencesIn, TAG, type Element } from './der.ts';
+import { elements, inside, sequencesIn, TAG, type Element } from './x509.ts';
 
 export interface RevocationList {
   readonly der: Buffer;

@@ -1,6 +1,6 @@
 // Certificates and revocation lists for tests and measurements that use real TLS (RFC 5280).
 import { generateKeyPairSync, hash, randomBytes, sign, type KeyObject } from 'node:crypto';
-import { der, TAG } from '../../lib/identity/der.ts';
+import { der, TAG } from '../../lib/identity/x509.ts';
 
 const DAY_MS = 86_400_000;
 
