@@ -3,43 +3,14 @@ import { appendFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { type BaselineEntry, baselineText, readBaselineFile } from '../../../lib/toollint/compare/baseline.ts';
+import { baselineText, readBaselineFile } from '../../../lib/toollint/compare/baseline.ts';
 import { changesSince, type SourceChanges, UNKNOWN } from '../../../lib/toollint/compare/source-changes.ts';
 import { placeHalf } from '../../../lib/toollint/document/fingerprint.ts';
 import { compare, Interrupted, memorySource } from '../../../lib/toollint/toollint.ts';
 import { git, repository } from '../support/verbs.ts';
-import { projectFinding, sampleFinding, sampleReport } from '../support/samples.ts';
-
-const HEAD = '{"baseline":"toollint/1","linter":"ESLint 10","unique":true}';
+import { sampleFinding, sampleReport } from '../support/samples.ts';
 
 describe('the text of a baseline file', () => {
-  it('has a sorted line for each finding, without line numbers', () => {
-    const entries: BaselineEntry[] = [
-      { finding: sampleFinding({ path: 'b.ts', message: 'has 301 lines' }) },
-      { finding: projectFinding() },
-      { finding: sampleFinding({ path: 'a.ts' }), accepted: { reason: 'old', until: '2027-01-01' } },
-      { finding: { ...sampleFinding({ path: 'c.ts' }), fingerprint: 'foreign' } },
-    ];
-    const text = baselineText(entries, 'ESLint 10');
-    const [head, ...lines] = text.split('\n');
-    assert.equal(head, HEAD);
-    assert.equal(lines.pop(), '');
-    assert.deepEqual(
-      lines.map((line) =>
-        Object.values(JSON.parse(line) as object)
-          .slice(0, 2)
-          .join(' '),
-      ),
-      ['a.ts no-console', 'b.ts no-console', 'c.ts no-console', 'TL-README info'],
-    );
-    assert.match(lines[1] ?? '', /"has # lines"/u);
-    const moved = entries.map((entry) => ({
-      ...entry,
-      finding: { ...entry.finding, location: { ...entry.finding.location, line: 77, column: 9 }, codeSnippet: 'x' },
-    }));
-    assert.equal(baselineText(moved.reverse(), 'ESLint 10'), text);
-  });
-
   it('is read as it was written', async () => {
     const finding = fc.record({
       path: fc.constantFrom('a.ts', 'b/c.ts'),

@@ -1,17 +1,7 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { describe, it } from 'node:test';
-import type { Log } from 'sarif';
-import {
-  convert,
-  importReports,
-  Interrupted,
-  memorySource,
-  type Finding,
-  type Report,
-  validate,
-} from '../../../lib/toollint/toollint.ts';
-import { projectFinding, sampleFinding, sampleReport } from '../support/samples.ts';
+import { importReports, Interrupted, memorySource, type Report, validate } from '../../../lib/toollint/toollint.ts';
 
 const fixture = (name: string) => readFileSync(new URL(`fixtures/${name}`, import.meta.url), 'utf8');
 
@@ -21,11 +11,6 @@ const imported = async (text: string): Promise<Report> => {
   assert.deepEqual(validate(memorySource(JSON.stringify(report), 'x')).problems, []);
   return report;
 };
-const places = ({ findings }: Report) =>
-  findings.map(({ ruleId, severity, location: { path, line, column } }) =>
-    [path, line, column, severity, ruleId].join(' '),
-  );
-
 describe('the import of SARIF', () => {
   const sarif = (results: object[], driver: object = {}) =>
     JSON.stringify({
@@ -35,31 +20,10 @@ describe('the import of SARIF', () => {
   const at = { physicalLocation: { artifactLocation: { uri: 'a.c' }, region: { startLine: 1 } } };
   const result = (change: object = {}) => ({ ruleId: 'r', message: { text: 'm' }, locations: [at], ...change });
 
-  it('restores a converted report, with its fingerprints, places and CWE numbers', async () => {
-    const finding = { ...sampleFinding(), suggestion: 'Remove it.', codeSnippet: 'console.log(x);' };
-    const [one, two] = [['CWE-1', 'CWE-2'], ['CWE-1']].map((standardIds, index) => ({
-      ...sampleFinding({ line: 9 + index, severity: 'error', ruleId: 'no-var' }),
-      standardIds,
-    })) as [Finding, Finding];
-    const report = sampleReport([projectFinding(), finding, one, two, sampleFinding({ line: 12 })]);
-    let text = '';
-    const sink = async (part: string) => {
-      text += await Promise.resolve(part);
-    };
-    await convert(report, 'sarif', sink, { projectFile: 'package.json' });
-    const again = await imported(text);
-    const facts = ({ findings }: Report) =>
-      findings.map(({ fingerprint, occurrence, standardIds, suggestion, codeSnippet }) => [
-        ...[fingerprint, occurrence, standardIds, suggestion, codeSnippet],
-      ]);
-    assert.deepEqual([places(again), facts(again)], [places(report), facts(report)]);
-    const rules = (JSON.parse(text) as Log).runs[0]?.tool.driver.rules ?? [];
-    assert.deepEqual(rules.find(({ id }) => id === 'no-var')?.properties?.tags, ['CWE-1'], 'what all of them have');
-  });
-
   it('treats null as an absent member wherever it is optional', async () => {
-    const whole = JSON.parse(fixture('ruff.sarif')) as { runs: object[] };
+    const whole = JSON.parse(fixture('ruff.sarif')) as { runs: { results: object[] }[] };
     Object.assign(whole.runs[0] ?? {}, {
+      results: whole.runs[0]?.results.slice(0, 2),
       artifacts: [{ location: { uri: 'a.c' } }],
       invocations: [{ executionSuccessful: true, toolExecutionNotifications: [{ message: { text: 'x' } }] }],
       originalUriBaseIds: { B: { uri: 'b/' } },
