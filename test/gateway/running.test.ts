@@ -10,6 +10,7 @@ import { event, RawConnection, TestClient, tlsOptions } from '../support/client.
 import { gatewayInProcess } from '../support/gateway-in-process.ts';
 import { MemoryQueue, MemoryQueueStore } from '../support/memory-queue.ts';
 import { Pki, type ClientCertificate } from '../support/pki.ts';
+import { eventually } from '../support/scope.ts';
 import { SYSTEM } from '../support/system.ts';
 import { askRaw, postText, requestText } from '../support/wire.ts';
 
@@ -28,12 +29,15 @@ describe('a gateway that runs', () => {
     const { gateway, port, lines, files, metrics } = await gatewayInProcess(pki);
     const [known, stranger] = [raw(port, shop), raw(port)];
     assert.equal((await askRaw(known, postText(event('a')))).status, 202);
+    const open = () => metrics.registry.getSingleMetricAsString('ingest_connections');
+    await eventually('both are open', async () => /^ingest_connections 2$/m.test(await open()));
     const { authority } = await Pki.create();
     const clientCa = pki.write('other-ca.pem', authority.certificate);
     gateway.replaceTls(await loadTlsMaterial({ ...files, clientCa }, SYSTEM.clock.epochMs()));
     await known.untilClosed();
     const [warning, ...more] = lines.filter(({ level }) => level === 'warn');
     assert.deepEqual([warning?.['connections'], warning?.['addresses'], more], [1, ['127.0.0.1'], []]);
+    await eventually('one is open', async () => /^ingest_connections 1$/m.test(await open()));
     assert.equal((await askRaw(stranger, requestText('GET /health/live'))).status, 200);
     assert.equal((await clientOf(port, shop).post(event('b'))).status, 401);
     const again = lines.length;
@@ -73,7 +77,7 @@ describe('a gateway that runs', () => {
     assert.equal(without.headers['www-authenticate'], 'TLS-Client-Certificate realm="ingest-gateway"');
   });
 
-  it('answers plain HTTP with a hint, and counts and logs the failed handshake', async () => {
+  it('counts what it cannot read: plain HTTP, which it answers with a hint and logs, and an unreadable head', async () => {
     const { gateway, port, lines, metrics } = await gatewayInProcess(pki);
     const socket = connectTcp(port, '127.0.0.1');
     let received = '';
@@ -82,7 +86,14 @@ describe('a gateway that runs', () => {
     await once(socket, 'close');
     assert.match(received, /^HTTP\/1\.1 400 /);
     assert.match(received, /https/);
-    assert.match(await metrics.registry.metrics(), /^ingest_tls_handshake_failures_total\{reason="not_tls"\} 1$/m);
+    assert.equal((await askRaw(raw(port), 'no request\r\n\r\n')).status, 400);
+    const text = await metrics.registry.metrics();
+    for (const sample of [
+      'ingest_tls_handshake_failures_total{reason="not_tls"}',
+      'ingest_http_requests_total{method="none",route="none",status="400"}',
+      'ingest_errors_total{code="INVALID_EVENT"}',
+    ])
+      assert.ok(text.includes(`\n${sample} 1\n`), sample);
     await gateway.drain();
     const failed = lines.find(({ msg }) => msg === 'TLS handshakes or connections failed');
     assert.deepEqual(failed?.['reasons'], { not_tls: 1 });

@@ -116,7 +116,7 @@ describe('new trust', () => {
     const serial = listed.clientCertificate?.certificate.serialNumber ?? '';
     const unrelated = new CertificateAuthority('unrelated');
     const roots = [new X509Certificate(unrelated.certificate), rootCertificate];
-    const texts = [await unrelated.revocationList([]), await root.revocationList([serial])];
+    const texts = [await unrelated.revocationList([]), await root.revocationList(['4001', serial])];
     const lists = texts.map((text) => readRevocationList(text, roots));
     const trust = new ClientTrust({ cert: server.certificate, key: server.key }, roots, lists);
     const all = [...others.map(({ connection }) => connection), listed];
