@@ -49,13 +49,13 @@ export class IdIndex {
 
   /** Returns a hash that begins with the digest of a producer. */
   producerHash(producer: string): string {
-    let hash = this.#producers.get(producer);
-    if (hash === undefined) {
-      hash = this.#hash(PRODUCER, comparableName(producer));
+    let digest = this.#producers.get(producer);
+    if (digest === undefined) {
+      digest = this.#hash(PRODUCER, comparableName(producer));
       if (this.#producers.size === PRODUCERS_MAX) this.#producers.clear();
-      this.#producers.set(producer, hash);
+      this.#producers.set(producer, digest);
     }
-    return hash;
+    return digest;
   }
 
   // Fact: joining the key and a body copies both, and each Buffer is an object. Choice: one block begins with the key,
