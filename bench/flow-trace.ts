@@ -1,5 +1,5 @@
-// Preloaded into a program by flows.ts. Each function of lib and bin names its file when it is called. On SIGUSR2 and at
-// the end, the number of files and of changes from one file to another is written. A return is not a change.
+// Preloaded into a program by flows.ts. Each function of lib and bin names its file when it is called. On SIGUSR2 and
+// at the end, the number of files and of changes from one file to another is written. A return is not a change.
 import { appendFileSync, readFileSync } from 'node:fs';
 import { registerHooks } from 'node:module';
 import { join } from 'node:path';

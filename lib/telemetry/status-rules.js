@@ -249,7 +249,7 @@ const CONSEQUENCES = {
   warehouse: ['landing'],
   stalls: ['latency'],
 };
-/** The rules that hold now, the worst first. A cause is as bad as its consequences, and `level` is that of its alert. */
+/** The rules that hold now, the worst first. A cause is as bad as its consequences; `level` is that of its alert. */
 export function problems() {
   const found = Object.keys(RULES)
     .map((name) => [name, RULES[name][3]()])

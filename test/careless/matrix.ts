@@ -1,6 +1,6 @@
-// make careless: which test files notice a careless change? Applies each patch of test/careless/AREA to a clone of HEAD,
-// runs the ordinary tests, and reports the files that fail twice, but not without the change. The file that a patch
-// names ("Noticed by") runs first, then the nearest ones, until one fails.
+// make careless: which test files notice a careless change? Applies each patch of test/careless/AREA to a clone of
+// HEAD, runs the ordinary tests, and reports the files that fail twice, but not without the change. The file that a
+// patch names ("Noticed by") runs first, then the nearest ones, until one fails.
 //
 //   CARELESS=http,P43         areas, or parts of names of patches; all by default
 //   CARELESS_ALL=1            every test file that can reach the changed file, which shows what may be deleted

@@ -1,5 +1,5 @@
-// The scripts that find and install what others need. Old versions of programs are scripts that print a version, and npm
-// is a script that prints its arguments, because an installation takes minutes.
+// The scripts that find and install what others need. Old versions of programs are scripts that print a version, and
+// npm is a script that prints its arguments, because an installation takes minutes.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { cpSync, existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';

@@ -1,4 +1,5 @@
-// Runs the statements of deploy/out-of-the-warehouse.md and of deploy/scale.md while events land, are erased and are pruned.
+// Runs the statements of deploy/out-of-the-warehouse.md and of deploy/scale.md while events land, are erased and are
+// pruned.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { after, before, describe, it } from 'node:test';

@@ -1,5 +1,5 @@
-// Follows the runbook's upgrade chapter under load, from the version that landed last, and goes back: with packages, and
-// with checkouts.
+// Follows the runbook's upgrade chapter under load, from the version that landed last, and goes back: with packages,
+// and with checkouts.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { readFileSync, symlinkSync, writeFileSync } from 'node:fs';

@@ -115,7 +115,7 @@ async function checked(server: Server, stream: string, program: readonly string[
   return { missing, types: keys === '' ? undefined : types };
 }
 
-/** Rejects with the failure of a command of ingest-admin. If it was forbidden, names all missing rights, or the keys. */
+/** Rejects with the failure of a command of ingest-admin. If it was forbidden, names all missing rights or the keys. */
 export async function explained(server: Server, stream: string, cause: unknown): Promise<never> {
   if (isForbidden(cause)) await assertRights(server, stream, 'admin');
   throw cause;

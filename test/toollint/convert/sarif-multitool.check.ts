@@ -1,4 +1,5 @@
-// Checks SARIF with Microsoft's own validator, which this file installs, and GitHub's rules. `make sarif-check` runs it.
+// Checks SARIF with Microsoft's own validator, which this file installs, and GitHub's rules. `make sarif-check` runs
+// it.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { chmodSync, readFileSync, writeFileSync } from 'node:fs';

@@ -2,8 +2,8 @@
 // runs commands (`$ COMMAND`, then its output). The commands `toollint`, with `<`, `>` and variables before it, and
 // `json FILE EXPRESSION`, `sarif RESULTS ; RUN ; DRIVER` (members that are added to a small log), `faults CHANGES`
 // (JavaScript that changes the report `r`, which is then validated), `texts EXPRESSION` (texts of reports that are
-// validated) and `report FILE CHANGES` run in this process, all others in a shell. To record new output, set GOLDEN=write
-// and read the difference.
+// validated) and `report FILE CHANGES` run in this process, all others in a shell. To record new output, set
+// GOLDEN=write and read the difference.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
