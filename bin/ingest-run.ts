@@ -133,8 +133,8 @@ function startPart(name: string, command: string, args: readonly string[], env: 
 }
 
 function listening(name: string, child: ChildProcess, says = LISTENING, show = showLine): Promise<string> {
-  return new Promise((resolve, failed) => {
-    child.once('exit', () => failed(new Error(`${name} did not start`)));
+  return new Promise((resolve, reject) => {
+    child.once('exit', () => reject(new Error(`${name} did not start`)));
     if (child.stdout === null) return;
     createInterface({ input: child.stdout }).on('line', (json) => {
       // The programs log JSON, because they write to a pipe.

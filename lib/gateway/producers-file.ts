@@ -38,7 +38,7 @@ interface ProducerRules extends Static<typeof Rules> {
   readonly allowsType: (type: string) => boolean;
 }
 
-const FOUND_MAX = 10_000;
+const CACHE_MAX = 10_000;
 const UNRESTRICTED: ProducerRules = { allowsType: () => true };
 
 export class Producers {
@@ -46,7 +46,7 @@ export class Producers {
   readonly #rules: ReadonlyMap<string, ProducerRules>;
   readonly #patterns: readonly { readonly parts: readonly string[]; readonly rules: ProducerRules }[];
   /** A cache by exact name, because every request needs its producer's rules. */
-  readonly #found = new Map<string, ProducerRules>();
+  readonly #cache = new Map<string, ProducerRules>();
 
   constructor(rules: ReadonlyMap<string, ProducerRules>) {
     this.#rules = rules;
@@ -93,13 +93,13 @@ export class Producers {
 
   rulesFor(producer: string): ProducerRules {
     if (this.#rules.size === 0) return UNRESTRICTED;
-    const cached = this.#found.get(producer);
+    const cached = this.#cache.get(producer);
     if (cached !== undefined) return cached;
     const name = comparableName(producer);
     const rules =
       this.#rules.get(name) ?? this.#patterns.find(({ parts }) => matchesParts(parts, name))?.rules ?? UNRESTRICTED;
-    if (this.#found.size >= FOUND_MAX) this.#found.clear();
-    this.#found.set(producer, rules);
+    if (this.#cache.size >= CACHE_MAX) this.#cache.clear();
+    this.#cache.set(producer, rules);
     return rules;
   }
 }

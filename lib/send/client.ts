@@ -173,7 +173,7 @@ class EventClient<Resumed> {
 
   /**
    * Resolves when all events have a result and the connections are closed. After `timeoutMs`, events without an answer
-   * are `interrupted`. Resolves to these events; an open journal has them, too. Events that are sent later are rejected.
+   * are `interrupted`. Resolves to these events; an open journal has them too. Events that are sent later are rejected.
    * Ignores a time limit that is not a number.
    */
   close({ timeoutMs }: { readonly timeoutMs?: number | undefined } = {}): Promise<readonly unknown[]> {

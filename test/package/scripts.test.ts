@@ -114,6 +114,21 @@ it('ensure-redis accepts Redis 7 and Valkey 8 or newer', () => {
   }
 });
 
+it('ensure-postgres passes over a PostgreSQL that is too old, or lacks the programs that make a server', () => {
+  for (const [version, others, isFound] of [
+    ['14.12', ['initdb', 'psql'], false],
+    ['15.0', ['initdb', 'psql'], true],
+    ['16.3', ['initdb'], false],
+    ['16.3', ['psql'], false],
+  ] as const) {
+    const postgres = `echo 'postgres (PostgreSQL) ${version} (Debian)'`;
+    const { root } = project([], { postgres, ...Object.fromEntries(others.map((name) => [name, ''])) });
+    const env = { ...process.env, INGEST_TEST_POSTGRES_URI: '', PATH: `${root}/path:${process.env['PATH']}` };
+    const { status, stdout } = spawnSync(join(BIN, 'ensure-postgres'), { env, encoding: 'utf8' });
+    assert.deepEqual([status, stdout === `${root}/path\n`], [0, isFound], `${version} ${others.join()}`);
+  }
+});
+
 it('install-debian-packages runs apt-get as root or with passwordless sudo, and fails if it cannot', () => {
   const commands = {
     'apt-get': 'echo "$@" "$DEBIAN_FRONTEND" "$RUNLEVEL" >>"${0%/*}/../calls"; [ "$1" != install ] || exit 3',
