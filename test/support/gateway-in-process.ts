@@ -30,6 +30,7 @@ export function keepingLog(): { readonly log: Log; readonly lines: Line[] } {
 
 type Chosen = Pick<GatewayParts, 'queue' | 'warehouse' | 'producers'> &
   Pick<GatewayParts['identity'], 'verifier'> &
+  Pick<GatewayParts['system'], 'clock'> &
   Pick<GatewayTelemetry, 'log' | 'spans'>;
 
 /** Starts a gateway, which listens unless `listens` is false. `lines` stays empty if the test supplies a log. */
@@ -46,11 +47,11 @@ export async function gatewayInProcess(
   assert.ok(config?.tls.kind === 'files', report.problems.join());
   const { log: kept, lines } = keepingLog();
   const { queue = new MemoryQueue(new MemoryQueueStore()), warehouse, verifier, log = kept, spans } = chosen;
-  const { producers = Producers.UNRESTRICTED } = chosen;
-  const metrics = gatewayMetrics(SYSTEM.clock);
+  const { producers = Producers.UNRESTRICTED, clock = SYSTEM.clock } = chosen;
+  const metrics = gatewayMetrics(clock);
   const gateway = new Gateway({
     config,
-    system: SYSTEM,
+    system: { ...SYSTEM, clock },
     identity: { material: await loadTlsMaterial(config.tls, SYSTEM.clock.epochMs()), verifier },
     queue,
     warehouse,
