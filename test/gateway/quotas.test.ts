@@ -12,7 +12,7 @@ const answered = { fields: undefined };
 
 describe('a changed producers file', () => {
   it('keeps the used part of each quota', () => {
-    const quotas = new Quotas(rows({ shop: { rate: 2 } }), undefined, SYSTEM.clock);
+    const quotas = new Quotas(rows({ shop: { rate: 2 } }), undefined, new VirtualClock());
     const codes = (): (string | undefined)[] =>
       Array.from({ length: 3 }, () => quotas.refusal('shop', answered)?.refusal);
     assert.deepEqual(codes(), [undefined, undefined, 'producerRateLimited']);
