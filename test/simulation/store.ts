@@ -11,7 +11,7 @@ import { Database } from '../../lib/sqlite/database.ts';
 import { actor, START_EPOCH_MS, type Actor, type Schedule } from './schedule.ts';
 import { SYSTEM } from '../support/system.ts';
 
-export const POISON = '"poison"';
+const POISON = '"poison"';
 
 export interface Row {
   readonly id: string;

@@ -85,7 +85,7 @@ export const PATHS = Object.entries(at('/paths') as Record<string, JsonObject>).
     .filter((method) => METHODS.includes(method)),
 }));
 
-export const OTHER_METHODS = 'x-other-methods';
+const OTHER_METHODS = 'x-other-methods';
 export const OTHER_PATHS = 'x-other-paths';
 export const UNREADABLE = 'x-unreadable-requests';
 

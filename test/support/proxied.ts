@@ -26,7 +26,7 @@ interface Behind {
   readonly pki: Pki;
 }
 
-export function tcpTo(gateway: Pick<Behind, 'port'>, from = '127.0.0.1'): Socket {
+function tcpTo(gateway: Pick<Behind, 'port'>, from = '127.0.0.1'): Socket {
   const socket = connectTcp({ port: gateway.port, host: '127.0.0.1', localAddress: from, noDelay: true });
   socket.on('error', () => undefined);
   atEnd(() => void socket.destroy());

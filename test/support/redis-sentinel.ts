@@ -104,11 +104,6 @@ export class TestSentinels {
     await this.#ask(0, 'FAILOVER', MASTER_NAME);
   }
 
-  /** Freezes or thaws the last sentinel. The other two are enough for a quorum. */
-  freezeLast(frozen: boolean): void {
-    this.#sentinels.at(-1)?.child.kill(frozen ? 'SIGSTOP' : 'SIGCONT');
-  }
-
   promoted(old: TestRedis): Promise<TestRedis> {
     return eventually(
       'a replica is promoted',
