@@ -118,6 +118,45 @@ it('a stop answers the request behind one that is being handled', async () => {
   );
 });
 
+describe('the time limit of a connection', () => {
+  it('is that of its first request if it has no certificate, and none while a request is being handled', async () => {
+    const clock = new VirtualClock();
+    const { open, server, requests, answer } = await start(
+      { clock },
+      { headersTimeoutMs: 5_000, idleTimeoutMs: 9_000 },
+    );
+    const [stranger, served] = [await open({ cert: undefined, key: undefined }), await open()];
+    served.write(requestText('GET /'));
+    await eventually('its request is there', () => requests.length === 1);
+    await clock.advance(4_800);
+    assert.equal(server.connections.length, 2);
+    await clock.advance(300);
+    await stranger.untilClosed();
+    await clock.advance(60_000);
+    answer(requests[0]);
+    await served.until(/ok$/);
+  });
+
+  it('is ten seconds for a client that is no longer trusted and does not read its answers', async () => {
+    const clock = new VirtualClock();
+    const { open, connections, requests, answer, told } = await start({ clock }, { idleTimeoutMs: 60_000 });
+    const client = await open();
+    for (const text of [postText('read'), requestText('GET /unread')]) {
+      const before = requests.length;
+      client.write(text);
+      await eventually('its request is there', () => requests.length > before);
+      if (before === 1) client.socket.pause();
+      answer(requests[before], 'x'.repeat(before === 0 ? 1 : 16_000_000));
+    }
+    await clock.settle();
+    connections[0]?.retire();
+    await clock.advance(9_900);
+    assert.deepEqual(told, ['read']);
+    await clock.advance(200);
+    await eventually('it is closed', () => told.includes('closed'));
+  });
+});
+
 describe('a request that is not whole', () => {
   it('goes to node:http after half a second', async () => {
     const clock = new VirtualClock();
