@@ -27,16 +27,16 @@ describe('a gateway that runs', () => {
 
   it('closes connections of clients that it no longer trusts, and logs their addresses', async () => {
     const { gateway, port, lines, files, metrics } = await gatewayInProcess(pki);
-    const [known, stranger] = [raw(port, shop), raw(port)];
-    assert.equal((await askRaw(known, postText(event('a')))).status, 202);
+    const [known, same, stranger] = [raw(port, shop), raw(port, shop), raw(port)];
+    for (const one of [known, same]) assert.equal((await askRaw(one, postText(event('a')))).status, 202);
     const open = () => metrics.registry.getSingleMetricAsString('ingest_connections');
-    await eventually('both are open', async () => /^ingest_connections 2$/m.test(await open()));
+    await eventually('all are open', async () => /^ingest_connections 3$/m.test(await open()));
     const { authority } = await Pki.create();
     const clientCa = pki.write('other-ca.pem', authority.certificate);
     gateway.replaceTls(await loadTlsMaterial({ ...files, clientCa }, SYSTEM.clock.epochMs()));
     await known.untilClosed();
     const [warning, ...more] = lines.filter(({ level }) => level === 'warn');
-    assert.deepEqual([warning?.['connections'], warning?.['addresses'], more], [1, ['127.0.0.1'], []]);
+    assert.deepEqual([warning?.['connections'], warning?.['addresses'], more], [2, ['127.0.0.1'], []]);
     await eventually('one is open', async () => /^ingest_connections 1$/m.test(await open()));
     assert.equal((await askRaw(stranger, requestText('GET /health/live'))).status, 200);
     assert.equal((await clientOf(port, shop).post(event('b'))).status, 401);
@@ -118,14 +118,15 @@ describe('a gateway that runs', () => {
     const queue = Object.assign(new MemoryQueue(new MemoryQueueStore()), { find: fail });
     const producers = { rulesFor: fail } as unknown as Producers;
     const traceparent = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
-    const headers = { 'x-request-id': 'mine', traceparent };
+    const sent = { 'x-request-id': 'mine', traceparent };
     for (const [parts, ask] of [
-      [{ queue }, { path: '/events/a', headers }],
-      [{ producers }, { path: '/events', method: 'POST', body: event('a'), headers }],
+      [{ queue }, { path: '/events/a', headers: sent }],
+      [{ producers }, { path: '/events', method: 'POST', body: event('a'), headers: sent }],
     ] as const) {
       const { port, lines } = await gatewayInProcess(pki, {}, parts);
-      const { status, json } = await clientOf(port, shop).ask(ask);
-      assert.deepEqual([status, json?.['detail']], [500, 'the gateway failed on this request']);
+      const { status, json, headers } = await clientOf(port, shop).ask(ask);
+      const wanted = [500, 'the gateway failed on this request', 'close'];
+      assert.deepEqual([status, json?.['detail'], headers['connection']], wanted);
       const [{ err, ...line } = { err: undefined }, ...more] = lines.filter(({ level }) => level === 'error');
       assert.equal((err as Error).message, 'a bug');
       assert.deepEqual(line, { level: 'error', msg: 'a handler failed', requestId: 'mine', traceparent });

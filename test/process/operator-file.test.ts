@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
 import { execFileSync, spawn } from 'node:child_process';
-import { truncateSync, writeFileSync } from 'node:fs';
+import { statSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { getCACertificates } from 'node:tls';
 import { describe, it } from 'node:test';
+import { makeFolder } from '../../lib/process/make-folder.ts';
 import {
   readOperatorFile,
   readOperatorFileOnce,
@@ -74,6 +75,15 @@ describe('a file that an operator names', () => {
     assert.equal(readOperatorFileOnce(pipe).toString(), 'redis');
     writer.kill();
   });
+});
+
+it('a folder is made with its missing parents, all with its mode', () => {
+  const root = temporaryFolder();
+  makeFolder(join(root, 'a/b/c'), 0o700);
+  assert.deepEqual(
+    ['a', 'a/b', 'a/b/c'].map((path) => statSync(join(root, path)).mode & 0o777),
+    [0o700, 0o700, 0o700],
+  );
 });
 
 it('a file that a person writes is read without its byte order mark, and refused if it is not UTF-8', () => {

@@ -147,13 +147,16 @@ describe('a receiver of spans', () => {
   it('that refuses spans is logged, before the program ends', async () => {
     const receiver = await OtlpReceiver.start();
     receiver.status = 400;
-    const { tracing, lines } = await startedFor(receiver.url);
+    const { tracing, lines, clock } = await startedFor(receiver.url);
     // A full batch of spans is sent immediately.
     for (let span = 0; span < 512; span += 1) tracing.record(SPAN);
     const warning = () => lines.find(({ level }) => level === 'warn');
     const { msg, heldBack, reason } = await eventually('it is logged', warning);
     assert.deepEqual([msg, heldBack, reason], ['spans could not be exported', 0, 'Bad Request (400)']);
+    await clock.advance(59_999);
+    for (let span = 0; span < 512; span += 1) tracing.record(SPAN);
     await tracing.close();
+    assert.equal(lines.filter(({ level }) => level === 'warn').length, 1, 'once a minute');
   });
 
   it('that does not answer delays the end of the program by at most two seconds', async (t) => {
