@@ -73,6 +73,8 @@ describe('a gateway that runs', () => {
     const { status, headers } = await clientOf(port).post(event('a'));
     assert.equal(status, 401);
     assert.equal(headers['www-authenticate'], String.raw`Bearer realm="a\"b\\c"`);
+    const sent = await clientOf(port).post(event('a'), { authorization: 'Bearer a.b.c' });
+    assert.equal(sent.headers['www-authenticate'], `${headers['www-authenticate']}, error="invalid_token"`);
     const without = await clientOf((await gatewayInProcess(pki)).port).post(event('a'));
     assert.equal(without.headers['www-authenticate'], 'TLS-Client-Certificate realm="ingest-gateway"');
   });

@@ -2,11 +2,17 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { before, describe, it } from 'node:test';
-import { createProcessEndpoints, processRoutes, type ProcessState } from '../../lib/http/process-endpoints.ts';
+import {
+  atIntervals,
+  createProcessEndpoints,
+  processRoutes,
+  type ProcessState,
+} from '../../lib/http/process-endpoints.ts';
 import { problem } from '../../lib/ingest/errors.ts';
 import { atEnd, eventually } from '../support/scope.ts';
 import { repliesIn, requestText, type WireReply } from '../support/wire.ts';
 import { SYSTEM } from '../support/system.ts';
+import { VirtualClock } from '../support/virtual-clock.ts';
 
 let port: number;
 let isDraining = false;
@@ -105,6 +111,19 @@ describe('a process', () => {
     assert.deepEqual(await asked(unready), [503, { status: 'unavailable', reason: 'the queue is unavailable' }]);
     assert.deepEqual(await asked({ ...unready, draining: () => true }), [503, { status: 'draining' }]);
     assert.deepEqual(await asked(unready, '/health/live'), [200, { status: 'live' }]);
+  });
+
+  it('answers all scrapes that wait with the same metrics, which are made after they have arrived', async () => {
+    const clock = new VirtualClock();
+    const made: PromiseWithResolvers<string>[] = [];
+    const scrape = atIntervals(() => (made[made.length] = Promise.withResolvers<string>()).promise, clock);
+    const first = scrape();
+    await clock.advance(0);
+    const later = [scrape(), scrape()];
+    made[0]?.resolve('early');
+    await clock.advance(200);
+    made[1]?.resolve('late');
+    assert.deepEqual(await Promise.all([first, ...later]), ['early', 'late', 'late']);
   });
 
   it('answers 500 if its metrics cannot be read, and 200 as soon as they can be read again', async () => {
