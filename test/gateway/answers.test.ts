@@ -219,15 +219,26 @@ describe("a gateway's answers", () => {
         'content-type': 'application/cloudevents+json',
       });
       assert.equal(json?.['detail'], 'source and id do not form a valid id');
+      assert.deepEqual(
+        (json?.['errors'] as { path: string }[]).map(({ path }) => path),
+        ['/source'],
+      );
     });
 
-    it('are 413 for a CloudEvent in binary mode whose base64 data is over the limit', async () => {
+    it('are 413 for a CloudEvent in binary mode whose base64 data, or a decoded body, is over the limit', async () => {
       const fields = { 'ce-specversion': '1.0', 'ce-source': '/s', 'ce-type': 't', 'content-type': 'text/plain' };
       const before = store.entries.length;
       const answer = await client.post('x'.repeat(16_000), { ...fields, 'ce-id': 'grown' });
       assert.deepEqual(refusal(answer).slice(0, 2), [413, 'INVALID_EVENT']);
       assert.equal(store.entries.length, before);
       assert.equal(await status('x'.repeat(10_000), { ...fields, 'ce-id': 'grown' }), 202);
+      const coded = gzipSync(event('long', { pad: 'x'.repeat(BODY_BYTES_MAX) }));
+      const detail = `the body is over the limit of ${BODY_BYTES_MAX} bytes`;
+      assert.deepEqual(refusal(await client.post(coded, { 'content-encoding': 'gzip' })), [
+        413,
+        'INVALID_EVENT',
+        detail,
+      ]);
     });
 
     it('are 400 for the exact form of an erased event, and 202 for any other with that member', async () => {
@@ -273,6 +284,8 @@ describe("a gateway's answers", () => {
           await client.ask({ method: 'BREW', path: '/nothing' });
           await client.ask({ path: '/nothing' });
           await client.ask({ method: 'PROPFIND', path: '/nothing' });
+          inWarehouse = { kind: 'unavailable' };
+          await client.find('counted-one');
         },
         requests('POST', '/events', 202),
         requests('GET', '/events/{id}', 200),
@@ -285,8 +298,10 @@ describe("a gateway's answers", () => {
         'ingest_duplicates_total',
         'ingest_errors_total{code="METHOD_NOT_ALLOWED"}',
         'ingest_errors_total{code="ROUTE_NOT_FOUND"}',
+        requests('GET', '/events/{id}', 503),
+        'ingest_refused_overload_total',
       );
-      assert.deepEqual(grown, [4, 1, 1, 1, 2, 5, 1, 2, 2, 1, 3]);
+      assert.deepEqual(grown, [4, 1, 1, 1, 2, 5, 1, 2, 2, 1, 3, 1, 0]);
       const shown = Object.keys(await samples()).filter((name) => name.startsWith('ingest_errors_total{'));
       assert.deepEqual(shown.toSorted(), ERROR_CODES.map((code) => `ingest_errors_total{code="${code}"}`).toSorted());
     });

@@ -119,6 +119,7 @@ describe('a rate limit', () => {
       [99, 100, 100].map((nowMs) => isAllowed(limit, 'p', 10, nowMs)),
       [false, true, false],
     );
+    assert.deepEqual(verdict(250).at(-1), '"producer";r=0;t=1', 'half an event is none');
   });
 
   it('forgets producers whose whole quota is available again', () => {
