@@ -47,7 +47,9 @@ describe('a file that an operator names', () => {
     assert.throws(() => trustServers(path), { exitCode: 2, message });
     const both = ['one', 'two'].map((name) => new CertificateAuthority(name).certificate.trim());
     writeFileSync(path, both.join('\n'));
+    const before = getCACertificates('default').length;
     trustServers(path);
+    assert.equal(getCACertificates('default').length, before + 2, 'beside those of node');
     for (const one of both) assert.ok(getCACertificates('default').some((text) => text.trim() === one));
   });
 

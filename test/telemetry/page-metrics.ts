@@ -196,7 +196,7 @@ export const SITUATIONS: Readonly<Record<string, Situation & { readonly shows: S
     shows: ['LANDING LATE', 'warn', /7 min old/],
   },
   'a list that expires': {
-    samples: { 'ingest_tls_certificate_expiry_seconds{file="crl"}': 3_600 },
+    samples: { 'ingest_tls_certificate_expiry_seconds{file="crl"}': 86_000 },
     shows: ['LIST EXPIRES', 'bad', /revocation list is due in/],
   },
   'a list that is overdue': {
@@ -222,5 +222,11 @@ export const SITUATIONS: Readonly<Record<string, Situation & { readonly shows: S
     samples: { 'ingest_reload_current{kind="tls"}': 0, 'ingest_reload_current{kind="producers"}': 1 },
     shows: ['FILES REFUSED', 'warn', /last good ones/],
   },
-  'look-ups that find nothing': { refused: { EVENT_NOT_FOUND: [404, 2_000] }, shows: ['LIVE', 'good', /accepted/] },
+  'look-ups that find nothing or fail': {
+    refused: { EVENT_NOT_FOUND: [404, 2_000] },
+    samples: {
+      'ingest_http_requests_total{method="GET",route="/events/{id}",status="503"}': (seconds) => 9_000 * seconds,
+    },
+    shows: ['LIVE', 'good', /accepted/],
+  },
 };
