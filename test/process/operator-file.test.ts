@@ -47,10 +47,10 @@ describe('a file that an operator names', () => {
     assert.throws(() => trustServers(path), { exitCode: 2, message });
     const both = ['one', 'two'].map((name) => new CertificateAuthority(name).certificate.trim());
     writeFileSync(path, both.join('\n'));
-    const before = getCACertificates('default').length;
+    const before = getCACertificates('default').map((text) => text.trim());
     trustServers(path);
-    assert.equal(getCACertificates('default').length, before + 2, 'beside those of node');
-    for (const one of both) assert.ok(getCACertificates('default').some((text) => text.trim() === one));
+    const after = new Set(getCACertificates('default').map((text) => text.trim()));
+    for (const one of [...before, ...both]) assert.ok(after.has(one));
   });
 
   it('is refused with the reason if a read of it might never end', async () => {
