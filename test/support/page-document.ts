@@ -5,7 +5,14 @@ export class PageElement {
   readonly attributes: Record<string, string> = {};
   readonly dataset: Record<string, unknown> = {};
   readonly listeners = new Map<string, (event: object) => void>();
+  readonly addEventListener = this.listeners.set.bind(this.listeners);
   readonly clientWidth = 560;
+  readonly createTHead = (): PageElement => this.appendChild(new PageElement('thead'));
+  readonly createTBody = (): PageElement => this.appendChild(new PageElement('tbody'));
+  readonly insertRow = (): PageElement => this.appendChild(new PageElement('tr'));
+  readonly insertCell = (): PageElement => this.appendChild(new PageElement('td'));
+  readonly deleteRow = (at: number): void => this.children.at(at)?.remove();
+  readonly setAttribute = (name: string, value: unknown): string => (this.attributes[name] = String(value));
   className = '';
   hidden = false;
   href = '';
@@ -56,27 +63,6 @@ export class PageElement {
   remove(): void {
     const parent = this.#parent;
     if (parent !== undefined) parent.#nodes = parent.#nodes.filter((node) => node !== this);
-  }
-  insertRow(): PageElement {
-    return this.appendChild(new PageElement('tr'));
-  }
-  insertCell(): PageElement {
-    return this.appendChild(new PageElement('td'));
-  }
-  deleteRow(at: number): void {
-    this.children.at(at)?.remove();
-  }
-  createTHead(): PageElement {
-    return this.appendChild(new PageElement('thead'));
-  }
-  createTBody(): PageElement {
-    return this.appendChild(new PageElement('tbody'));
-  }
-  setAttribute(name: string, value: unknown): void {
-    this.attributes[name] = String(value);
-  }
-  addEventListener(type: string, listener: (event: object) => void): void {
-    this.listeners.set(type, listener);
   }
 
   all(tag: string): readonly PageElement[] {
