@@ -142,6 +142,11 @@ export const SITUATIONS: Readonly<Record<string, Situation & { readonly shows: S
     samples: { 'ingest_queue_lag_events{partition="1"}': 0 },
     shows: ['LIVE', 'good', /^No fault is known, but not all of the queue was read/],
   },
+  'all events shed': {
+    ...{ accepted: 0, unlanded: () => 0, unready: 'both queues are frozen' },
+    samples: { ingest_shed_total: (seconds) => 5 * seconds },
+    shows: ['REFUSING', 'bad', /^both queues are frozen\. In 10 seconds, 0\/s were accepted, 5\/s were shed\.$/],
+  },
   'missing replicas': {
     ...{ accepted: 0, unlanded: () => 0, refused: { QUEUE_UNAVAILABLE: [503, 2_000] } },
     samples: { ingest_queue_replicas: 0, ingest_queue_replicas_required: 1 },
@@ -189,6 +194,15 @@ export const SITUATIONS: Readonly<Record<string, Situation & { readonly shows: S
   'a TLS file that expires in two weeks': {
     samples: { 'ingest_tls_certificate_expiry_seconds{file="cert"}': 14 * 86_400 - 60 },
     shows: ['CERTIFICATE EXPIRES', 'warn', /^The TLS file cert expires in 14/],
+  },
+  'a TLS file that expires today': {
+    samples: { 'ingest_tls_certificate_expiry_seconds{file="cert"}': 40_000 },
+    shows: ['CERTIFICATE EXPIRES', 'warn', /^The TLS file cert expires in 0\.5 days\.$/],
+  },
+  'a consumer without its warehouse, beside others that land': {
+    program: 'consumer',
+    samples: { ...{ ingest_lookups_available: undefined, ingest_warehouse_available: 0 }, ingest_queue_consumers: 0 },
+    shows: ['WAREHOUSE DOWN', 'bad', /^This consumer cannot write to the warehouse\. 3 events wait/],
   },
   'landing late': {
     ...{ oldestS: () => 400, unlanded: () => 90_000 },

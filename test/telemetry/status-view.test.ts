@@ -112,6 +112,48 @@ describe('the status page', () => {
     }
   });
 
+  it('shows all figures of a gateway and of a consumer', async () => {
+    const refused = { INVALID_EVENT: [400, 20], QUEUE_UNAVAILABLE: [503, 5] } as const;
+    const busy = { refused, accepted: 1_000, landed: 900, unlanded: () => 7, oldestS: () => 4 };
+    const replicas = { ingest_queue_replicas: 2, ingest_queue_replicas_required: 1 };
+    const consuming = {
+      ...{ ingest_consumer_ready: 1, ingest_lookups_available: undefined, ingest_warehouse_available: 1 },
+      ...{ ingest_landed_total: (seconds: number) => 300 * seconds, ingest_queue_memory_limit_bytes: 0 },
+      'ingest_quarantined_total{reason="schema"}': (seconds: number) => Math.min(seconds, 2),
+      'ingest_landing_delay_seconds_bucket{le="0.1"}': (seconds: number) => 60 * seconds,
+      'ingest_landing_delay_seconds_bucket{le="0.5"}': (seconds: number) => 300 * seconds,
+      'ingest_landing_delay_seconds_bucket{le="+Inf"}': (seconds: number) => 300 * seconds,
+    };
+    for (const [situation, wanted] of [
+      [
+        { ...busy, samples: replicas },
+        [
+          ...['Accepted: 1,000/s, 12,000 since start', 'Landed: 900/s, by all consumers'],
+          ...['Waiting to land: 7, the oldest for 4 s', 'Consumers: 3, with a heartbeat'],
+          ...['Refused: 25/s, 2.4 % of the requests', 'p99 of POST /events: 195ms, p50 0.8 ms'],
+          ...['Warehouse: available, for look-ups', 'Queue memory: 30%, 1.2 GiB of 4 GiB · 2 of 1 replica'],
+        ],
+      ],
+      [
+        { ...busy, program: 'consumer', samples: consuming },
+        [
+          ...['Landed: 900/s, by all consumers', 'Landed by this one: 300/s, 3,600 since start'],
+          ...['Waiting to land: 7, the oldest for 4 s', 'Consumers: 3, with a heartbeat'],
+          ...['Quarantined: 1, in the last 10 min', 'Landing p99: 495ms, p50 250 ms'],
+          ...['Warehouse: available, for rows', 'Queue memory: 1.2GiB, no limit is set'],
+        ],
+      ],
+    ] as const) {
+      const { $, pass, tile } = opened();
+      await pass(12, situation);
+      const labels = $('tiles').children.map(({ children }) => children[0]?.textContent ?? '');
+      assert.deepEqual(
+        labels.map((label) => `${label}: ${tile(label).slice(1, 3).join(', ')}`),
+        wanted,
+      );
+    }
+  });
+
   it('shows the worst problem with what to do, colors its tile, lists the others, and forgets them', async () => {
     const { $, document, pass, shown, tile } = opened();
     await pass(12, SITUATIONS['full'] ?? {});
