@@ -161,12 +161,13 @@ describe('POST /events', () => {
     assert.equal((await redis.entries()).filter(({ fields }) => fields['body']?.includes('"nobody"')).length, 0);
   });
 
-  it('answers 413 to an announced length over the limit, before a byte of the body', async () => {
-    await twice(
+  it('answers 413 to an announced length over the limit, before a byte of the body, and closes', async () => {
+    const { headers } = await twice(
       '413 INVALID_EVENT',
       'POST /events',
       async (requestId) => (await raw(gateway, head(requestId, `Content-Length: ${BODY_BYTES_MAX + 1}`))).seen,
     );
+    assert.equal(headers['connection'], 'close', 'the client may not send the body');
   });
 
   it('answers 413 exactly at the first byte over the limit if no length is announced', async () => {
