@@ -152,24 +152,22 @@ describe('a process', () => {
   });
 });
 
-describe('connections that fill the address of the process endpoints', () => {
-  it('give way to a new one, the longest quiet first, so that a probe always gets in', async () => {
-    const open = async (): Promise<Socket> => {
-      const socket = connect({ port, host: '127.0.0.1' }).on('error', () => undefined);
-      atEnd(() => void socket.destroy());
-      await once(socket, 'connect');
-      return socket.resume();
-    };
-    const asking = await open();
-    const silent: Socket[] = [];
-    for (let at = 0; at < 200; at += 1) silent.push(await open());
-    asking.write('GET /health/live HTTP/1.1\r\nHost: a\r\n\r\n');
-    await once(asking, 'data');
-    for (let at = 0; at < 150; at += 1) silent.push(await open());
-    const response = await fetch(`http://127.0.0.1:${port}/health/live`);
-    assert.equal(response.status, 200);
-    await eventually('those that came first are closed', () => silent.slice(0, 95).every(({ closed }) => closed));
-    assert.equal(silent.at(-1)?.closed, false);
-    assert.equal(asking.closed, false);
-  });
+it('connections that fill the address of the process endpoints give way to a new one, the longest quiet first, so that a probe always gets in', async () => {
+  const open = async (): Promise<Socket> => {
+    const socket = connect({ port, host: '127.0.0.1' }).on('error', () => undefined);
+    atEnd(() => void socket.destroy());
+    await once(socket, 'connect');
+    return socket.resume();
+  };
+  const asking = await open();
+  const silent: Socket[] = [];
+  for (let at = 0; at < 200; at += 1) silent.push(await open());
+  asking.write('GET /health/live HTTP/1.1\r\nHost: a\r\n\r\n');
+  await once(asking, 'data');
+  for (let at = 0; at < 150; at += 1) silent.push(await open());
+  const response = await fetch(`http://127.0.0.1:${port}/health/live`);
+  assert.equal(response.status, 200);
+  await eventually('those that came first are closed', () => silent.slice(0, 95).every(({ closed }) => closed));
+  assert.equal(silent.at(-1)?.closed, false);
+  assert.equal(asking.closed, false);
 });

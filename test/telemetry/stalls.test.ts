@@ -13,36 +13,34 @@ function stall(ms: number): void {
   for (const until = clock.ms() + ms; clock.ms() < until;);
 }
 
-describe('a process that stands still', () => {
-  it('counts its pauses, and takes the beginning of one for the arrival of what it reads after it', async () => {
-    const registry = processRegistry();
-    const turnEnds: (() => void)[] = [];
-    const stalls = new Stalls(registry, { ...clock, turnEnd: (run) => void turnEnds.push(run) });
-    const scraped = async (...names: readonly string[]): Promise<readonly number[]> => {
-      const scrape = new Scrape(await registry.metrics());
-      return names.map((name) => scrape.sum(name, {}));
-    };
-    const counted = () => scraped(...['count', 'sum'].map((name) => `ingest_process_stall_seconds_${name}`));
-    stalls.arrivedMs();
-    // The second pause begins when the timer has recovered from the first.
-    for (const pauses of [1, 2]) {
-      const [before = 0, beforeS = 0] = await counted();
-      const beganMs = clock.ms();
-      stall(400);
-      const waitedMs = clock.ms() - stalls.arrivedMs();
-      assert.ok(waitedMs > 300, `pause ${pauses}: ${waitedMs} ms`);
-      // The timer may run before sockets are read, whose requests arrived in the pause.
-      const end = await eventually('the timer has run', () => turnEnds.shift());
-      assert.ok(stalls.arrivedMs() < beganMs + 100, `pause ${pauses}: ${stalls.arrivedMs() - beganMs} ms`);
-      end();
-      assert.ok(clock.ms() - stalls.arrivedMs() < 100);
-      const [after = 0, afterS = 0] = await counted();
-      assert.ok(after > before && afterS - beforeS > 0.3, `${after - before} pauses, ${afterS - beforeS} s`);
-    }
-    const LAG = 'nodejs_eventloop_lag_max_seconds';
+it('a process that stands still counts its pauses, and takes the beginning of one for the arrival of what it reads after it', async () => {
+  const registry = processRegistry();
+  const turnEnds: (() => void)[] = [];
+  const stalls = new Stalls(registry, { ...clock, turnEnd: (run) => void turnEnds.push(run) });
+  const scraped = async (...names: readonly string[]): Promise<readonly number[]> => {
+    const scrape = new Scrape(await registry.metrics());
+    return names.map((name) => scrape.sum(name, {}));
+  };
+  const counted = () => scraped(...['count', 'sum'].map((name) => `ingest_process_stall_seconds_${name}`));
+  stalls.arrivedMs();
+  // The second pause begins when the timer has recovered from the first.
+  for (const pauses of [1, 2]) {
+    const [before = 0, beforeS = 0] = await counted();
+    const beganMs = clock.ms();
     stall(400);
-    await eventually('the turn is measured', async () => ((await scraped(LAG))[0] ?? 0) > 0.3);
-    // Each scrape is about the time since the last one.
-    await eventually('it was one turn', async () => ((await scraped(LAG))[0] ?? 1) < 0.3);
-  });
+    const waitedMs = clock.ms() - stalls.arrivedMs();
+    assert.ok(waitedMs > 300, `pause ${pauses}: ${waitedMs} ms`);
+    // The timer may run before sockets are read, whose requests arrived in the pause.
+    const end = await eventually('the timer has run', () => turnEnds.shift());
+    assert.ok(stalls.arrivedMs() < beganMs + 100, `pause ${pauses}: ${stalls.arrivedMs() - beganMs} ms`);
+    end();
+    assert.ok(clock.ms() - stalls.arrivedMs() < 100);
+    const [after = 0, afterS = 0] = await counted();
+    assert.ok(after > before && afterS - beforeS > 0.3, `${after - before} pauses, ${afterS - beforeS} s`);
+  }
+  const LAG = 'nodejs_eventloop_lag_max_seconds';
+  stall(400);
+  await eventually('the turn is measured', async () => ((await scraped(LAG))[0] ?? 0) > 0.3);
+  // Each scrape is about the time since the last one.
+  await eventually('it was one turn', async () => ((await scraped(LAG))[0] ?? 1) < 0.3);
 });
