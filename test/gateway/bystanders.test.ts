@@ -11,6 +11,7 @@ import { gatewayInProcess } from '../support/gateway-in-process.ts';
 import { MemoryQueue, MemoryQueueStore } from '../support/memory-queue.ts';
 import { Pki } from '../support/pki.ts';
 import { eventually } from '../support/scope.ts';
+import { SYSTEM } from '../support/system.ts';
 import { askRaw, postText, requestText } from '../support/wire.ts';
 
 const pki = await Pki.create();
@@ -51,6 +52,24 @@ it('a compressed body counts as long as it may become, beside other events, also
     assert.equal((await client.post(event('plain'))).status, 202);
     busy.close();
     await Promise.allSettled([held]);
+  }
+});
+
+it('compressed bodies that arrive together are all decoded', async () => {
+  let nowMs = 0;
+  const clock = { ...SYSTEM.clock, ms: () => (nowMs += 11) };
+  const { port } = await gatewayInProcess(pki, {}, { clock });
+  const client = new TestClient(port, authority, shop);
+  const bodies = Array.from({ length: 8 }, (_, at) => event(`${at}`, { noise: randomBytes(100_000).toString('hex') }));
+  for (const [code, headers] of [
+    [(body: string): string => body, {}],
+    [gzipSync, { 'content-encoding': 'gzip' }],
+  ] as const) {
+    const replies = await Promise.all(bodies.map((body) => client.post(code(body), headers)));
+    assert.deepEqual(
+      replies.map(({ status }) => status),
+      bodies.map(() => 202),
+    );
   }
 });
 

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { describe, it } from 'node:test';
+import { it } from 'node:test';
 import { processRegistry } from '../../lib/telemetry/process-registry.ts';
 import { Stalls } from '../../lib/telemetry/stalls.ts';
 import { eventually } from '../support/scope.ts';
