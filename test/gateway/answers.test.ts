@@ -233,6 +233,10 @@ describe("a gateway's answers", () => {
       assert.equal(store.entries.length, before);
       assert.equal(await status('x'.repeat(10_000), { ...fields, 'ce-id': 'grown' }), 202);
       const coded = gzipSync(event('long', { pad: 'x'.repeat(BODY_BYTES_MAX) }));
+      const full = event('full', { pad: 'x'.repeat(BODY_BYTES_MAX - event('full', { pad: '' }).length) });
+      const stored = gzipSync(full, { level: 0 });
+      assert.ok(stored.length > BODY_BYTES_MAX);
+      assert.equal(await status(stored, { 'content-encoding': 'gzip' }), 202);
       const detail = `the body is over the limit of ${BODY_BYTES_MAX} bytes`;
       assert.deepEqual(refusal(await client.post(coded, { 'content-encoding': 'gzip' })), [
         413,

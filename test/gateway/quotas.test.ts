@@ -24,7 +24,7 @@ describe('a changed producers file', () => {
     const quotas = new Quotas(rows({ shop: { audience: ['here'] } }), undefined, SYSTEM.clock);
     assert.deepEqual([quotas.refusal('shop', answered), quotas.typeRefusal('shop', 'a')], [undefined, undefined]);
     assert.deepEqual([quotas.grants('shop', 'here'), quotas.grants('shop', 'there')], [true, false]);
-    quotas.replace(rows({ shop: { disabled: 'moved', types: ['b'] } }));
+    quotas.replace(rows({ shop: { disabled: 'moved', rate: 5, types: ['b'] } }));
     assert.equal(quotas.refusal('shop', answered)?.refusal, 'producerDisabled');
     assert.equal(quotas.typeRefusal('shop', 'a')?.refusal, 'typeNotAllowed');
     assert.equal(quotas.grants('shop', 'here'), false);
