@@ -138,12 +138,17 @@ describe("a gateway's answers", () => {
 
     it('are 202 for a CloudEvent in binary mode, which is queued as one object', async () => {
       const attributes = { 'ce-specversion': '1.0', 'ce-id': 'binary', 'ce-source': '/s', 'ce-type': 't' };
-      assert.equal(await status('{"n":1}', attributes), 202);
-      const [entry] = store.entries.slice(-1);
-      assert.deepEqual(JSON.parse(entry?.body ?? ''), {
-        ...{ specversion: '1.0', id: 'binary', source: '/s', type: 't', datacontenttype: 'application/json' },
-        data: { n: 1 },
-      });
+      const coded = { 'ce-id': 'coded', 'content-encoding': 'gzip' };
+      for (const [id, body, more] of [
+        ['binary', '{"n":1}', {}],
+        ['coded', gzipSync('{"n":1}'), coded],
+      ] as const) {
+        assert.equal(await status(body, { ...attributes, ...more }), 202);
+        assert.deepEqual(JSON.parse(store.entries.at(-1)?.body ?? ''), {
+          ...{ specversion: '1.0', id, source: '/s', type: 't', datacontenttype: 'application/json' },
+          data: { n: 1 },
+        });
+      }
       const { 'ce-type': _, ...incomplete } = attributes;
       assert.equal(await status('{"n":1}', incomplete), 400);
     });
