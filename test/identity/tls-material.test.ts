@@ -172,6 +172,12 @@ describe('revocation lists', () => {
     assert.match(await refusal(files), /^INGEST_TLS_CLIENT_CRL=.*CN=root.*CRL_NOT_YET_VALID/);
   });
 
+  it('expire in 2049 if they say 49', async () => {
+    const nextUpdate = new Date('2049-12-31T23:59:59Z');
+    const { expiry } = await load(await withList(root.revocationList([], { nextUpdate })));
+    assert.deepEqual(expiry[2], { file: 'crl', atMs: nextUpdate.getTime() });
+  });
+
   it('revoke what each names, and expire with the first authority whose latest list expires', async () => {
     const ended = new CertificateAuthority('ended', -1);
     const lists = await Promise.all([
