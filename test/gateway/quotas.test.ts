@@ -133,7 +133,7 @@ describe('a rate limit', () => {
   it('may be less than one event a second', () => {
     const limit = new RateLimit();
     assert.deepEqual(
-      [0, 0, 500, 9_999, 10_000].map((nowMs) => limit.charge('p', 0.1, nowMs).retryAfterS),
+      [0, 0, 600, 9_999, 10_000].map((nowMs) => limit.charge('p', 0.1, nowMs).retryAfterS),
       [0, 10, 10, 1, 0],
     );
   });

@@ -191,6 +191,10 @@ export const SITUATIONS: Readonly<Record<string, Situation & { readonly shows: S
     ...{ program: 'consumer', unready: 'the warehouse is unavailable: it does not answer' },
     shows: ['NOT LANDING', 'warn', /^the warehouse is unavailable/],
   },
+  'a part of the queue that a consumer does not read': {
+    ...{ program: 'consumer', reasons: { 1: 'frozen' } },
+    shows: ['PARTLY DOWN', 'warn', /^Part 1 of the queue is not read: Redis: frozen\.$/],
+  },
   'a TLS file that expires in two weeks': {
     samples: { 'ingest_tls_certificate_expiry_seconds{file="cert"}': 14 * 86_400 - 60 },
     shows: ['CERTIFICATE EXPIRES', 'warn', /^The TLS file cert expires in 14/],
@@ -229,7 +233,8 @@ export const SITUATIONS: Readonly<Record<string, Situation & { readonly shows: S
     shows: ['CLOCK WRONG', 'warn', /differ by 61 s/],
   },
   quarantine: {
-    samples: { 'ingest_quarantined_total{reason="schema"}': (seconds) => Math.min(seconds, 2) },
+    // The first one makes the series.
+    samples: { 'ingest_quarantined_total{reason="schema"}': (seconds) => (seconds < 60 ? NaN : 2) },
     shows: ['QUARANTINE', 'warn', /^2 events could not land/],
   },
   'refused files beside good ones': {

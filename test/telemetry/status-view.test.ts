@@ -194,6 +194,8 @@ describe('the status page', () => {
     assert.deepEqual([shown('word')[0], root.className], ['LIVE', '']);
     await pass(1, {});
     assert.equal(tile('Accepted')[1], '2,000/s', 'after the gap');
+    const [, unlanded] = $('charts').all('svg')[3]?.all('path') ?? [];
+    assert.ok((unlanded?.attributes['d']?.split('M').length ?? 0) > 2, 'no line crosses a gap');
   });
 
   it('names each unavailable stream with its reason and alert, and each file that expires', async () => {
