@@ -5,6 +5,7 @@ import fc from 'fast-check';
 import type { Gateway } from '../../lib/gateway/gateway.ts';
 import { RequestSpans } from '../../lib/gateway/request-spans.ts';
 import type { Answer } from '../../lib/http/respond.ts';
+import { HANDSHAKE_FAILURES } from '../../lib/http/connection-failure.ts';
 import { ERROR_CODES } from '../../lib/ingest/errors.ts';
 import type { EventNotes } from '../../lib/ingest/queue.ts';
 import type { WarehouseLookup } from '../../lib/ingest/warehouse.ts';
@@ -329,7 +330,9 @@ describe("a gateway's answers", () => {
       const shown = await samples();
       assert.equal(shown['ingest_events_in_flight'], '0');
       assert.equal(shown['ingest_queue_available'], '1');
-      assert.equal(shown['ingest_tls_handshake_failures_total{reason="certificate"}'], '0', 'before the first one');
+      for (const reason of HANDSHAKE_FAILURES)
+        assert.equal(shown[`ingest_tls_handshake_failures_total{reason="${reason}"}`], '0', 'before the first one');
+      assert.ok('ingest_http_request_duration_seconds_bucket{le="0.2",route="/events"}' in shown, 'the target');
       assert.equal(shown['ingest_queue_up{partition="0"}'], '1');
       assert.ok(Number(shown['ingest_connections']) >= 1);
       const expiry = Number(shown['ingest_tls_certificate_expiry_seconds{file="cert"}']);

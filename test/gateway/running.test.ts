@@ -42,10 +42,16 @@ describe('a gateway that runs', () => {
     assert.equal((await clientOf(port, shop).post(event('b'))).status, 401);
     const again = lines.length;
     const material = await loadTlsMaterial(files, SYSTEM.clock.epochMs());
-    await gateway.replaceTls({ ...material, expiry: [{ file: 'cert', atMs: SYSTEM.clock.epochMs() + 500_000 }] });
+    const ends = { cert: 500_000, crl: -500_000 };
+    const nowMs = SYSTEM.clock.epochMs();
+    const expiry = Object.entries(ends).map(([file, ms]) => ({ file, atMs: nowMs + ms }));
+    await gateway.replaceTls({ ...material, expiry });
     assert.equal(lines.slice(again).filter(({ level }) => level === 'warn').length, 0, 'nobody was closed');
-    const expiry = await metrics.registry.getSingleMetricAsString('ingest_tls_certificate_expiry_seconds');
-    assert.match(expiry, /\{file="cert"\} (?:500|499)\n?$/);
+    const shown = await metrics.registry.getSingleMetricAsString('ingest_tls_certificate_expiry_seconds');
+    assert.match(shown, /\{file="cert"\} (?:500|499)\n.*\{file="crl"\} -50\d\n?$/);
+    assert.equal((await askRaw(raw(port, shop), postText(event('c')))).status, 202);
+    await gateway.replaceTls(await loadTlsMaterial({ ...files, clientCa }, nowMs));
+    assert.equal(lines.at(-1)?.['connections'], 1);
   });
 
   it('judges a producer again after a change of its rules', async () => {

@@ -195,6 +195,8 @@ describe('a URI', () => {
       h/db?host=%2Fvar%2Frun`;
     for (const rest of encrypted.split(/\s+/)) assert.deepEqual(read(rest), [0, 0], rest);
     for (const rest of ['h/db', 'u:p@192.0.2.1/db?sslmode=disable']) assert.deepEqual(read(rest), [0, 1], rest);
+    const inFile = gateway({ INGEST_WAREHOUSE_URI_FILE: file('plain', 'postgres://h/db') }).read({}).report;
+    assert.match(inFile.warnings.join(), /^INGEST_WAREHOUSE_URI: .*not encrypted/);
     const bindings = ['prefer', 'require', 'disable', ''].map((one) =>
       bindsChannel(`postgres://h/?channel_binding=${one}`),
     );
