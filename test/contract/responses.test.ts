@@ -161,12 +161,13 @@ describe('POST /events', () => {
     assert.equal((await redis.entries()).filter(({ fields }) => fields['body']?.includes('"nobody"')).length, 0);
   });
 
-  it('answers 413 to an announced length over the limit, before a byte of the body', async () => {
-    await twice(
+  it('answers 413 to an announced length over the limit, before a byte of the body, and closes', async () => {
+    const { headers } = await twice(
       '413 INVALID_EVENT',
       'POST /events',
       async (requestId) => (await raw(gateway, head(requestId, `Content-Length: ${BODY_BYTES_MAX + 1}`))).seen,
     );
+    assert.equal(headers['connection'], 'close', 'the client may not send the body');
   });
 
   it('answers 413 exactly at the first byte over the limit if no length is announced', async () => {
@@ -229,27 +230,21 @@ describeProducerContract(
   transcript,
 );
 
-describe('a gateway that limits its producers', () => {
-  it('answers 403 to a disabled producer and to a type that is not allowed, and 429 over the quota', async () => {
-    const typed = await provoke(
-      usual.client(producer),
-      '403 TYPE_NOT_ALLOWED',
-      post(event('typed', { type: 'other' })),
-    );
-    assert.match(typed.body, /may not send events of the type other; allowed: test\.\*"/);
-    await provoke(usual.client(disabled), '403 PRODUCER_DISABLED', post(event('disabled')));
-    const client = usual.client(limited);
-    expect('202', 'POST /events', await client.ask(post(event('limited'))));
-    const seen = await provoke(client, '429 PRODUCER_RATE_LIMITED', post(event('limited')));
-    assert.equal(seen.headers['ratelimit-policy'], '"producer";q=1;w=1000');
-    // `t` counts down from 1,000 after the accepted event, so the test allows for elapsed time.
-    const [, seconds] = /^"producer";r=0;t=(\d+)$/.exec(String(seen.headers['ratelimit'])) ?? [];
-    assert.ok(Number(seconds) > 900 && Number(seconds) <= 1_000, String(seen.headers['ratelimit']));
-    assert.ok(Number(seen.headers['retry-after']) > 900);
-    expect('200', 'GET /events/{id}', await client.ask({ path: '/events/limited' }));
-    for (const method of ['GET', 'HEAD'])
-      await provoke(client, '429 PRODUCER_RATE_LIMITED', { method, path: '/events/limited' });
-  });
+it('a gateway that limits its producers answers 403 to a disabled producer and to a type that is not allowed, and 429 over the quota', async () => {
+  const typed = await provoke(usual.client(producer), '403 TYPE_NOT_ALLOWED', post(event('typed', { type: 'other' })));
+  assert.match(typed.body, /may not send events of the type other; allowed: test\.\*"/);
+  await provoke(usual.client(disabled), '403 PRODUCER_DISABLED', post(event('disabled')));
+  const client = usual.client(limited);
+  expect('202', 'POST /events', await client.ask(post(event('limited'))));
+  const seen = await provoke(client, '429 PRODUCER_RATE_LIMITED', post(event('limited')));
+  assert.equal(seen.headers['ratelimit-policy'], '"producer";q=1;w=1000');
+  // `t` counts down from 1,000 after the accepted event, so the test allows for elapsed time.
+  const [, seconds] = /^"producer";r=0;t=(\d+)$/.exec(String(seen.headers['ratelimit'])) ?? [];
+  assert.ok(Number(seconds) > 900 && Number(seconds) <= 1_000, String(seen.headers['ratelimit']));
+  assert.ok(Number(seen.headers['retry-after']) > 900);
+  expect('200', 'GET /events/{id}', await client.ask({ path: '/events/limited' }));
+  for (const method of ['GET', 'HEAD'])
+    await provoke(client, '429 PRODUCER_RATE_LIMITED', { method, path: '/events/limited' });
 });
 
 describe('GET and HEAD of /events/{id}', () => {
@@ -288,15 +283,13 @@ describe('GET and HEAD of /events/{id}', () => {
   });
 });
 
-describe('process endpoints', () => {
-  it('answer 200 without a certificate, and Prometheus text also to a scrape that prefers OpenMetrics', async () => {
-    const accept = 'application/openmetrics-text;version=1.0.0,text/plain;q=0.5';
-    for (const path of ['/health/live', '/health/ready', '/metrics'])
-      for (const method of ['GET', 'HEAD']) {
-        const { headers } = await provoke(gateway.client(), '200', { method, path, headers: { accept } });
-        if (path === '/metrics') assert.equal(headers['content-type'], 'text/plain; version=0.0.4; charset=utf-8');
-      }
-  });
+it('process endpoints answer 200 without a certificate, and Prometheus text also to a scrape that prefers OpenMetrics', async () => {
+  const accept = 'application/openmetrics-text;version=1.0.0,text/plain;q=0.5';
+  for (const path of ['/health/live', '/health/ready', '/metrics'])
+    for (const method of ['GET', 'HEAD']) {
+      const { headers } = await provoke(gateway.client(), '200', { method, path, headers: { accept } });
+      if (path === '/metrics') assert.equal(headers['content-type'], 'text/plain; version=0.0.4; charset=utf-8');
+    }
 });
 
 describe('any path', () => {
@@ -413,84 +406,74 @@ const unsignedToken = (kid: string): { readonly authorization: string } => {
   return { authorization: `Bearer ${parts.join('.')}.c2ln` };
 };
 
-describe('a gateway whose token keys do not contain a new one yet', () => {
-  it('answers 503 with retryable', async () => {
-    const keys = pki.write('jwks.json', jwks(await TokenIssuer.create('first')));
-    const waiting = await TestGateway.start(redis, pki, { INGEST_TOKEN_JWKS: keys, INGEST_TOKEN_REQUIRED: '1' });
-    const client = waiting.client(producer);
-    await provoke(client, '503 TOKEN_KEY_UNKNOWN', post(event('new-key'), unsignedToken('a')));
-    for (const method of ['GET', 'HEAD']) {
-      const headers = unsignedToken(method);
-      await provoke(client, '503 TOKEN_KEY_UNKNOWN', { method, path: '/events/new-key', headers });
-    }
-  });
+it('a gateway whose token keys do not contain a new one yet answers 503 with retryable', async () => {
+  const keys = pki.write('jwks.json', jwks(await TokenIssuer.create('first')));
+  const waiting = await TestGateway.start(redis, pki, { INGEST_TOKEN_JWKS: keys, INGEST_TOKEN_REQUIRED: '1' });
+  const client = waiting.client(producer);
+  await provoke(client, '503 TOKEN_KEY_UNKNOWN', post(event('new-key'), unsignedToken('a')));
+  for (const method of ['GET', 'HEAD']) {
+    const headers = unsignedToken(method);
+    await provoke(client, '503 TOKEN_KEY_UNKNOWN', { method, path: '/events/new-key', headers });
+  }
 });
 
-describe('a gateway whose token keys are unavailable', () => {
-  it('answers 500 with retryable, without the cause', async () => {
-    const keyServer = `https://127.0.0.1:${await freePort()}/keys`;
-    const keyless = await TestGateway.start(redis, pki, { INGEST_TOKEN_JWKS: keyServer, INGEST_TOKEN_REQUIRED: '1' });
-    const client = keyless.client(producer);
-    const headers = unsignedToken('a');
-    const seen = await provoke(client, '500 INTERNAL', post(event('keyless'), headers));
-    assert.doesNotMatch(seen.body, /127\.0\.0\.1|ECONN|fetch/);
-    for (const method of ['GET', 'HEAD'])
-      await provoke(client, '500 INTERNAL', { method, path: '/events/keyless', headers });
-    await provoke(client, '401 UNAUTHORIZED_PRODUCER', post(event('keyless')));
-  });
+it('a gateway whose token keys are unavailable answers 500 with retryable, without the cause', async () => {
+  const keyServer = `https://127.0.0.1:${await freePort()}/keys`;
+  const keyless = await TestGateway.start(redis, pki, { INGEST_TOKEN_JWKS: keyServer, INGEST_TOKEN_REQUIRED: '1' });
+  const client = keyless.client(producer);
+  const headers = unsignedToken('a');
+  const seen = await provoke(client, '500 INTERNAL', post(event('keyless'), headers));
+  assert.doesNotMatch(seen.body, /127\.0\.0\.1|ECONN|fetch/);
+  for (const method of ['GET', 'HEAD'])
+    await provoke(client, '500 INTERNAL', { method, path: '/events/keyless', headers });
+  await provoke(client, '401 UNAUTHORIZED_PRODUCER', post(event('keyless')));
 });
 
-describe('a gateway whose Redis is down', () => {
-  it('answers 503 with Retry-After, is not ready, and accepts events again once Redis is back', async () => {
-    await provoke(one, '202', post(event('before')));
-    await redis.signal('SIGKILL');
-    await provoke(one, '503 QUEUE_UNAVAILABLE', post(event('away')));
-    for (const method of ['GET', 'HEAD']) {
-      await provoke(one, '503 LOOKUP_UNAVAILABLE', { method, path: '/events/before' });
-      await eventually(
-        'it says that it is not ready',
-        async () => (await one.ask({ path: '/health/ready' })).status === 503,
-      );
-      await provoke(one, '503', { method, path: '/health/ready' });
-      await provoke(one, '200', { method, path: '/health/live' });
-    }
-    await redis.start();
-    await eventually('it is ready again', async () => (await one.ask({ path: '/health/ready' })).status === 200);
-    await provoke(one, '202', post(event('away')));
-  });
+it('a gateway whose Redis is down answers 503 with Retry-After, is not ready, and accepts events again once Redis is back', async () => {
+  await provoke(one, '202', post(event('before')));
+  await redis.signal('SIGKILL');
+  await provoke(one, '503 QUEUE_UNAVAILABLE', post(event('away')));
+  for (const method of ['GET', 'HEAD']) {
+    await provoke(one, '503 LOOKUP_UNAVAILABLE', { method, path: '/events/before' });
+    await eventually(
+      'it says that it is not ready',
+      async () => (await one.ask({ path: '/health/ready' })).status === 503,
+    );
+    await provoke(one, '503', { method, path: '/health/ready' });
+    await provoke(one, '200', { method, path: '/health/live' });
+  }
+  await redis.start();
+  await eventually('it is ready again', async () => (await one.ask({ path: '/health/ready' })).status === 200);
+  await provoke(one, '202', post(event('away')));
 });
 
 const erasedBytes = (id: string, type: string | undefined): Buffer => Buffer.from(erasedBody(id, type));
 
-describe('a gateway with a warehouse', () => {
-  it('shows landed, rejected and erased events, also bodies that are not JSON', async () => {
-    const known = { producer: 'urn:test:producer:one', acceptedAtMs: Date.now() };
-    await warehouse.land([{ ...known, id: 'landed', type: 'test.event', body: Buffer.from(event('landed')) }]);
-    await warehouse.quarantine([
-      { ...known, entry: '2-0', id: 'rejected', reason: 'why', body: Buffer.from(event('rejected')) },
-      { ...known, entry: '3-0', id: 'no-json', reason: 'why', body: Buffer.from('{') },
-      { ...known, entry: '4-0', id: 'erased-row', reason: 'why', body: erasedBytes('erased-row', undefined) },
-    ]);
-    const erased = erasedBytes('erased', 'test.event');
-    await warehouse.land([{ ...known, id: 'erased', type: 'test.event', body: erased }]);
-    await warehouse.close();
-    const client = usual.client(producer);
-    for (const [id, status] of [
-      ['landed', 'landed'],
-      ['rejected', 'rejected'],
-      ['no-json', 'rejected'],
-      ['erased', 'erased'],
-      ['erased-row', 'erased'],
-    ] as const) {
-      const seen = await provoke(client, '200', { path: `/events/${id}` });
-      assert.equal((JSON.parse(seen.body) as { status: string }).status, status);
-      await provoke(client, '200', { method: 'HEAD', path: `/events/${id}` });
-    }
-  });
+it('a gateway with a warehouse shows landed, rejected and erased events, also bodies that are not JSON', async () => {
+  const known = { producer: 'urn:test:producer:one', acceptedAtMs: Date.now() };
+  await warehouse.land([{ ...known, id: 'landed', type: 'test.event', body: Buffer.from(event('landed')) }]);
+  await warehouse.quarantine([
+    { ...known, entry: '2-0', id: 'rejected', reason: 'why', body: Buffer.from(event('rejected')) },
+    { ...known, entry: '3-0', id: 'no-json', reason: 'why', body: Buffer.from('{') },
+    { ...known, entry: '4-0', id: 'erased-row', reason: 'why', body: erasedBytes('erased-row', undefined) },
+  ]);
+  const erased = erasedBytes('erased', 'test.event');
+  await warehouse.land([{ ...known, id: 'erased', type: 'test.event', body: erased }]);
+  await warehouse.close();
+  const client = usual.client(producer);
+  for (const [id, status] of [
+    ['landed', 'landed'],
+    ['rejected', 'rejected'],
+    ['no-json', 'rejected'],
+    ['erased', 'erased'],
+    ['erased-row', 'erased'],
+  ] as const) {
+    const seen = await provoke(client, '200', { path: `/events/${id}` });
+    assert.equal((JSON.parse(seen.body) as { status: string }).status, status);
+    await provoke(client, '200', { method: 'HEAD', path: `/events/${id}` });
+  }
 });
 
-describe('the API file', () => {
-  it('documents no response that was not provoked above', () => {
-    assert.deepEqual(transcript.missing, []);
-  });
+it('the API file documents no response that was not provoked above', () => {
+  assert.deepEqual(transcript.missing, []);
 });

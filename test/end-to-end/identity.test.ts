@@ -128,31 +128,29 @@ describe('a resumed session', () => {
   });
 });
 
-describe('TLS renegotiation with another certificate', () => {
-  const PYTHON = tool('python3', 'python3');
-  const SCRIPT = new URL('../support/renegotiate.py', import.meta.url).pathname;
+const PYTHON = tool('python3', 'python3');
+const SCRIPT = new URL('../support/renegotiate.py', import.meta.url).pathname;
 
-  async function renegotiated(id: string, first: ClientCertificate, second?: ClientCertificate): Promise<string> {
-    const files = ([name, certificate]: readonly [string, ClientCertificate | undefined]): string[] =>
-      certificate === undefined
-        ? ['-', '-']
-        : [pki.write(`${name}.pem`, certificate.cert), pki.write(`${name}-key.pem`, certificate.key)];
-    const request = pki.write('request.http', postText(event(id), ['Connection: close']));
-    const args = [SCRIPT, `${plain.port}`, ...files(['first', first]), ...files(['second', second]), request];
-    return (await promisify(execFile)(PYTHON, args, { encoding: 'latin1', timeout: 60_000 })).stdout;
+async function renegotiated(id: string, first: ClientCertificate, second?: ClientCertificate): Promise<string> {
+  const files = ([name, certificate]: readonly [string, ClientCertificate | undefined]): string[] =>
+    certificate === undefined
+      ? ['-', '-']
+      : [pki.write(`${name}.pem`, certificate.cert), pki.write(`${name}-key.pem`, certificate.key)];
+  const request = pki.write('request.http', postText(event(id), ['Connection: close']));
+  const args = [SCRIPT, `${plain.port}`, ...files(['first', first]), ...files(['second', second]), request];
+  return (await promisify(execFile)(PYTHON, args, { encoding: 'latin1', timeout: 60_000 })).stdout;
+}
+
+it('TLS renegotiation with another certificate is refused before and after a reload of the certificates', async () => {
+  const unknown = new CertificateAuthority('an unknown authority');
+  const forged = await issuedBy(unknown, 'victim', { uris: ['spiffe://test/victim', AUDIENCE_URI] });
+  for (const id of ['fresh', 'reloaded']) {
+    assert.match(await renegotiated(`${id}-plain`, producer), /^none\nHTTP\/1\.1 202 /);
+    const answer = await addsNothing(redis, () => renegotiated(id, other, forged));
+    assert.match(answer, /^refused\n(?!HTTP\/1\.1 202 )/);
+    if (id === 'reloaded') break;
+    await change(plain, renewServer);
   }
-
-  it('is refused before and after a reload of the certificates', async () => {
-    const unknown = new CertificateAuthority('an unknown authority');
-    const forged = await issuedBy(unknown, 'victim', { uris: ['spiffe://test/victim', AUDIENCE_URI] });
-    for (const id of ['fresh', 'reloaded']) {
-      assert.match(await renegotiated(`${id}-plain`, producer), /^none\nHTTP\/1\.1 202 /);
-      const answer = await addsNothing(redis, () => renegotiated(id, other, forged));
-      assert.match(answer, /^refused\n(?!HTTP\/1\.1 202 )/);
-      if (id === 'reloaded') break;
-      await change(plain, renewServer);
-    }
-  });
 });
 
 it('under load, all files change without a failed request, and only revoked producers are disconnected, and soon', async () => {

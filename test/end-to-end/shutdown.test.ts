@@ -48,13 +48,16 @@ it('SIGTERM under load loses no event and resets no request, reports draining, c
   assert.equal(await redis.length(), before + load.accepted.size + 2);
 });
 
-it('a second signal ends the process immediately with the code of that signal', async () => {
-  const gateway = await TestGateway.start(redis, pki, { INGEST_DRAIN_TIMEOUT_MS: '120000' });
+it('connections are accepted during the delay, and a second signal ends the process with the code of that signal', async () => {
+  const drain = { INGEST_DRAIN_TIMEOUT_MS: '120000', INGEST_DRAIN_DELAY_MS: '100000' };
+  const gateway = await TestGateway.start(redis, pki, drain);
   const half = await gateway.socket(producer);
   half.write(requestText('POST /events', ['Content-Type: application/json', 'Content-Length: 100'], '{'));
   await eventually('it is in flight', async () => (await gateway.metric('ingest_events_in_flight')) === 1);
   gateway.signal('SIGTERM');
   await gateway.line(/"stopping"/);
+  const { body } = await askRaw(await gateway.socket(), requestText('GET /health/ready'));
+  assert.equal(body, '{"status":"draining"}');
   const start = performance.now();
   gateway.signal('SIGINT');
   await assertExits(gateway, 130);

@@ -10,6 +10,7 @@ import { readGatewayConfig } from '../../lib/gateway/config.ts';
 import { queueAndProducer } from '../support/file-gateway.ts';
 import { event, GATEWAY, PATIENT, TestClient, TestGateway, TestProcess } from '../support/gateway.ts';
 import { openLink } from '../support/link.ts';
+import { OtlpReceiver } from '../support/otlp-receiver.ts';
 import { Pipeline } from '../support/pipeline.ts';
 import { Program, type ProgramName } from '../support/program.ts';
 import { rule } from '../support/redis-rights.ts';
@@ -194,24 +195,32 @@ describe('under the documented rights of Redis users', () => {
     assert.deepEqual(checked, ['ingest-gateway', 'ingest-consumer']);
   });
 
-  it('events are accepted, found, land, and leave the queue', async () => {
+  it('events are accepted, found, land, and leave the queue, and a stop exports the spans of them', async () => {
     for (const name of ['ingest-gateway', 'ingest-consumer'])
       await redis.command('ACL', 'SETUSER', name, 'reset', 'on', ...rule(name));
     await redis.command('ACL', 'LOG', 'RESET');
     await redis.command('DEL', 'ingest');
     await redis.command('XADD', 'ingest', String(Date.now() - 25 * 3_600_000), 'producer', 'p', 'body', event('old'));
-    const store = sqliteStore();
+    const [store, receiver] = [sqliteStore(), await OtlpReceiver.start()];
     const pipeline = await Pipeline.start({
       ...{ queueUri: uriOf('ingest-gateway'), warehouseUri: store.uri, replicas: 0 },
-      env: PATIENT,
+      env: { ...PATIENT, OTEL_EXPORTER_OTLP_ENDPOINT: receiver.url },
     });
     const { program } = await pipeline.startConsumer({ INGEST_QUEUE_URI: uriOf('ingest-consumer') });
     assert.equal((await pipeline.post(event('one'))).status, 202);
     assert.equal((await pipeline.post(event('one'))).body['duplicate'], true);
     await eventually('both have landed', async () => (await store.count()) === 2);
     assert.equal((await pipeline.find('one')).status, 200);
-    program.signal('SIGTERM');
-    assert.equal(await program.ended, 0);
+    const trace = ['traceparent', '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01'];
+    await redis.command('XADD', 'ingest', '*', 'producer', 'p', 'body', event('traced'), ...trace);
+    await eventually('it has landed', async () => (await store.count()) === 3);
+    assert.equal((await pipeline.post('{}')).status, 400);
+    for (const one of [program, pipeline.gateway]) {
+      one.signal('SIGTERM');
+      assert.equal(await one.ended, 0);
+    }
+    const spans = receiver.spans.map(({ service, name }) => `${service} ${name}`);
+    assert.deepEqual(spans.toSorted(), ['ingest-consumer process ingest', 'ingest-gateway POST /events']);
     await pipeline.stop();
     assert.deepEqual(await redis.command('ACL', 'LOG'), [], 'nothing was refused');
   });
@@ -243,7 +252,7 @@ describe('--check', () => {
     const bad = {
       ...{ INGEST_BODY_BYTES_MAX: '2000', INGEST_IN_FLIGHT_BYTES_MAX: '1000', INGEST_PRODUCERS_FILE: producers },
       ...{ INGEST_GATEWAY_ADDR: '127.0.0.1:9', INGEST_ADMIN_ADDR: '127.0.0.1:9', INGEST_CONSUMER_ADDR: '127.0.0.1:9' },
-      INGEST_PROXY_FROM: '10.0.0.0/8, 0.0.0.0/0, ::/0',
+      ...{ INGEST_PROXY_FROM: '10.0.0.0/8, 0.0.0.0/0, ::/0', INGEST_CONNECTIONS_MAX: '137' },
     };
     const env = { ...process.env, ...common(), ...bad };
     const command = ['-c', 'ulimit -n 200; exec "$0" --check 2>&1', GATEWAY];
@@ -255,7 +264,7 @@ describe('--check', () => {
       /INGEST_PROXY_FROM=0\.0\.0\.0\/0/,
       /INGEST_PROXY_FROM=::\/0.*INGEST_CONNECTIONS_PER_ADDRESS_MAX/,
       /INGEST_PRODUCERS_FILE=.*spiffe:\/\/shop\/web.*INGEST_AUDIENCE/,
-      /INGEST_CONNECTIONS_MAX=10000: this process may open only 200 files/,
+      /INGEST_CONNECTIONS_MAX=137: this process may open only 200 files/,
     ])
       assert.match(warnings, new RegExp(`warning: .*${pattern.source}`));
     const good = { INGEST_QUEUE_URI: redis.uri, INGEST_ADMIN_ADDR: '127.0.0.1:8', INGEST_PROXY_FROM: '10.0.0.0/8' };

@@ -5,6 +5,7 @@ import fc from 'fast-check';
 import type { Gateway } from '../../lib/gateway/gateway.ts';
 import { RequestSpans } from '../../lib/gateway/request-spans.ts';
 import type { Answer } from '../../lib/http/respond.ts';
+import { HANDSHAKE_FAILURES } from '../../lib/http/connection-failure.ts';
 import { ERROR_CODES } from '../../lib/ingest/errors.ts';
 import type { EventNotes } from '../../lib/ingest/queue.ts';
 import type { WarehouseLookup } from '../../lib/ingest/warehouse.ts';
@@ -138,12 +139,17 @@ describe("a gateway's answers", () => {
 
     it('are 202 for a CloudEvent in binary mode, which is queued as one object', async () => {
       const attributes = { 'ce-specversion': '1.0', 'ce-id': 'binary', 'ce-source': '/s', 'ce-type': 't' };
-      assert.equal(await status('{"n":1}', attributes), 202);
-      const [entry] = store.entries.slice(-1);
-      assert.deepEqual(JSON.parse(entry?.body ?? ''), {
-        ...{ specversion: '1.0', id: 'binary', source: '/s', type: 't', datacontenttype: 'application/json' },
-        data: { n: 1 },
-      });
+      const coded = { 'ce-id': 'coded', 'content-encoding': 'gzip' };
+      for (const [id, body, more] of [
+        ['binary', '{"n":1}', {}],
+        ['coded', gzipSync('{"n":1}'), coded],
+      ] as const) {
+        assert.equal(await status(body, { ...attributes, ...more }), 202);
+        assert.deepEqual(JSON.parse(store.entries.at(-1)?.body ?? ''), {
+          ...{ specversion: '1.0', id, source: '/s', type: 't', datacontenttype: 'application/json' },
+          data: { n: 1 },
+        });
+      }
       const { 'ce-type': _, ...incomplete } = attributes;
       assert.equal(await status('{"n":1}', incomplete), 400);
     });
@@ -219,15 +225,30 @@ describe("a gateway's answers", () => {
         'content-type': 'application/cloudevents+json',
       });
       assert.equal(json?.['detail'], 'source and id do not form a valid id');
+      assert.deepEqual(
+        (json?.['errors'] as { path: string }[]).map(({ path }) => path),
+        ['/source'],
+      );
     });
 
-    it('are 413 for a CloudEvent in binary mode whose base64 data is over the limit', async () => {
+    it('are 413 for a CloudEvent in binary mode whose base64 data, or a decoded body, is over the limit', async () => {
       const fields = { 'ce-specversion': '1.0', 'ce-source': '/s', 'ce-type': 't', 'content-type': 'text/plain' };
       const before = store.entries.length;
       const answer = await client.post('x'.repeat(16_000), { ...fields, 'ce-id': 'grown' });
       assert.deepEqual(refusal(answer).slice(0, 2), [413, 'INVALID_EVENT']);
       assert.equal(store.entries.length, before);
       assert.equal(await status('x'.repeat(10_000), { ...fields, 'ce-id': 'grown' }), 202);
+      const coded = gzipSync(event('long', { pad: 'x'.repeat(BODY_BYTES_MAX) }));
+      const full = event('full', { pad: 'x'.repeat(BODY_BYTES_MAX - event('full', { pad: '' }).length) });
+      const stored = gzipSync(full, { level: 0 });
+      assert.ok(stored.length > BODY_BYTES_MAX);
+      assert.equal(await status(stored, { 'content-encoding': 'gzip' }), 202);
+      const detail = `the body is over the limit of ${BODY_BYTES_MAX} bytes`;
+      assert.deepEqual(refusal(await client.post(coded, { 'content-encoding': 'gzip' })), [
+        413,
+        'INVALID_EVENT',
+        detail,
+      ]);
     });
 
     it('are 400 for the exact form of an erased event, and 202 for any other with that member', async () => {
@@ -273,6 +294,8 @@ describe("a gateway's answers", () => {
           await client.ask({ method: 'BREW', path: '/nothing' });
           await client.ask({ path: '/nothing' });
           await client.ask({ method: 'PROPFIND', path: '/nothing' });
+          inWarehouse = { kind: 'unavailable' };
+          await client.find('counted-one');
         },
         requests('POST', '/events', 202),
         requests('GET', '/events/{id}', 200),
@@ -285,8 +308,10 @@ describe("a gateway's answers", () => {
         'ingest_duplicates_total',
         'ingest_errors_total{code="METHOD_NOT_ALLOWED"}',
         'ingest_errors_total{code="ROUTE_NOT_FOUND"}',
+        requests('GET', '/events/{id}', 503),
+        'ingest_refused_overload_total',
       );
-      assert.deepEqual(grown, [4, 1, 1, 1, 2, 5, 1, 2, 2, 1, 3]);
+      assert.deepEqual(grown, [4, 1, 1, 1, 2, 5, 1, 2, 2, 1, 3, 1, 0]);
       const shown = Object.keys(await samples()).filter((name) => name.startsWith('ingest_errors_total{'));
       assert.deepEqual(shown.toSorted(), ERROR_CODES.map((code) => `ingest_errors_total{code="${code}"}`).toSorted());
     });
@@ -305,7 +330,9 @@ describe("a gateway's answers", () => {
       const shown = await samples();
       assert.equal(shown['ingest_events_in_flight'], '0');
       assert.equal(shown['ingest_queue_available'], '1');
-      assert.equal(shown['ingest_tls_handshake_failures_total{reason="certificate"}'], '0', 'before the first one');
+      for (const reason of HANDSHAKE_FAILURES)
+        assert.equal(shown[`ingest_tls_handshake_failures_total{reason="${reason}"}`], '0', 'before the first one');
+      assert.ok('ingest_http_request_duration_seconds_bucket{le="0.2",route="/events"}' in shown, 'the target');
       assert.equal(shown['ingest_queue_up{partition="0"}'], '1');
       assert.ok(Number(shown['ingest_connections']) >= 1);
       const expiry = Number(shown['ingest_tls_certificate_expiry_seconds{file="cert"}']);

@@ -28,18 +28,49 @@ it('expansion is charged for the bytes that decoding adds, not for those that we
   assert.deepEqual([status, headers['ratelimit']], [202, '"producer";r=9;t=1']);
 });
 
-it('a compressed body counts as long as it may become, beside other events', async () => {
+it('a compressed body counts as long as it may become, beside other events, also if its length is unknown', async () => {
   const queue = new HoldingQueue(new MemoryQueueStore());
-  const { gateway, port } = await gatewayInProcess(pki, { INGEST_IN_FLIGHT_BYTES_MAX: '60000' }, { queue });
-  const [busy, client] = [new TestClient(port, authority, other), new TestClient(port, authority, shop)];
-  const post = (id: string) => client.post(gzipSync(event(id)), { 'content-encoding': 'gzip' });
-  assert.equal((await post('alone')).status, 202);
-  const held = busy.post(event('held'));
-  await eventually('it is in flight', () => gateway.openRequests === 1);
-  assert.equal((await post('beside')).json?.['code'], 'QUEUE_OVERLOADED');
-  assert.equal((await client.post(event('plain'))).status, 202);
-  busy.close();
-  await Promise.allSettled([held]);
+  for (const [inFlightBytesMax, isChunked] of [
+    ['60000', false],
+    ['200000', true],
+  ] as const) {
+    const { gateway, port } = await gatewayInProcess(pki, { INGEST_IN_FLIGHT_BYTES_MAX: inFlightBytesMax }, { queue });
+    const [busy, client] = [new TestClient(port, authority, other), new TestClient(port, authority, shop)];
+    const raw = new RawConnection(connect({ port, host: '127.0.0.1', ...tlsOptions(authority, shop, {}) }));
+    const post = async (id: string): Promise<string> => {
+      const coded = gzipSync(event(`${id}-${inFlightBytesMax}`)).toString('latin1');
+      const framing = isChunked ? 'Transfer-Encoding: chunked' : `Content-Length: ${coded.length}`;
+      const body = isChunked ? `${coded.length.toString(16)}\r\n${coded}\r\n0\r\n\r\n` : coded;
+      const fields = ['Content-Type: application/json', 'Content-Encoding: gzip', framing];
+      const { status, body: answer } = await askRaw(raw, requestText('POST /events', fields, body));
+      return `${status} ${/QUEUE_\w+/.exec(answer)?.[0]}`;
+    };
+    assert.equal(await post('alone'), '202 undefined');
+    const held = busy.post(event('held'));
+    await eventually('it is in flight', () => gateway.openRequests === 1);
+    assert.equal(await post('beside'), '503 QUEUE_OVERLOADED');
+    assert.equal((await client.post(event('plain'))).status, 202);
+    busy.close();
+    await Promise.allSettled([held]);
+  }
+});
+
+it('compressed bodies that arrive together are all decoded', async () => {
+  let nowMs = 0;
+  const clock = { ...SYSTEM.clock, ms: () => (nowMs += 11) };
+  const { port } = await gatewayInProcess(pki, {}, { clock });
+  const client = new TestClient(port, authority, shop);
+  const bodies = Array.from({ length: 8 }, (_, at) => event(`${at}`, { noise: randomBytes(100_000).toString('hex') }));
+  for (const [code, headers] of [
+    [(body: string): string => body, {}],
+    [gzipSync, { 'content-encoding': 'gzip' }],
+  ] as const) {
+    const replies = await Promise.all(bodies.map((body) => client.post(code(body), headers)));
+    assert.deepEqual(
+      replies.map(({ status }) => status),
+      bodies.map(() => 202),
+    );
+  }
 });
 
 /** Settles no event of the producer `other` and no first one, which stay in flight with the requests behind them. */

@@ -30,6 +30,15 @@ describe("the gateway's configuration", () => {
     assert.equal(config({ INGEST_CONNECTIONS_PER_ADDRESS_MAX: '0' }).connectionsPerAddressMax, 0);
   });
 
+  it('warns of an address for two servers, also a default one, and not of a body that may be all that is in flight', () => {
+    const { warnings } = readGatewayConfig({ ...QUEUE, INGEST_ADMIN_ADDR: '127.0.0.1:8443' }).report;
+    assert.match(
+      warnings.join(),
+      /^INGEST_ADMIN_ADDR and INGEST_GATEWAY_ADDR are the same address, 127\.0\.0\.1:8443: /,
+    );
+    config({ INGEST_BODY_BYTES_MAX: '1000', INGEST_IN_FLIGHT_BYTES_MAX: '1000' });
+  });
+
   it('requires token keys if it requires tokens or names their issuer', () => {
     for (const [key, value] of [
       ['INGEST_TOKEN_REQUIRED', '1'],

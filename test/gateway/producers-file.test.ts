@@ -3,6 +3,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { Producers } from '../../lib/gateway/producers-file.ts';
+import { snapshotOf } from '../../lib/process/operator-file.ts';
 import { temporaryFolder } from '../support/scope.ts';
 
 const file = (producers: object): Producers => Producers.parse(JSON.stringify({ producers }));
@@ -89,7 +90,11 @@ describe('the producers file', () => {
   it('is refused if it has more than 8 MiB', async () => {
     const path = join(temporaryFolder(), 'producers.json');
     writeFileSync(path, '{"producers":{}}'.padEnd(2 ** 23 + 1));
-    await assert.rejects(Producers.read(path), /readable file \(8388609 bytes, more than the limit of 8388608\)/);
+    for (const read of [undefined, (await snapshotOf([path])).read])
+      await assert.rejects(
+        Producers.read(path, read),
+        /readable file \(8388609 bytes, more than the limit of 8388608\)/,
+      );
   });
 
   it('is refused with every problem and its place', () => {

@@ -24,7 +24,7 @@ describe('a changed producers file', () => {
     const quotas = new Quotas(rows({ shop: { audience: ['here'] } }), undefined, SYSTEM.clock);
     assert.deepEqual([quotas.refusal('shop', answered), quotas.typeRefusal('shop', 'a')], [undefined, undefined]);
     assert.deepEqual([quotas.grants('shop', 'here'), quotas.grants('shop', 'there')], [true, false]);
-    quotas.replace(rows({ shop: { disabled: 'moved', types: ['b'] } }));
+    quotas.replace(rows({ shop: { disabled: 'moved', rate: 5, types: ['b'] } }));
     assert.equal(quotas.refusal('shop', answered)?.refusal, 'producerDisabled');
     assert.equal(quotas.typeRefusal('shop', 'a')?.refusal, 'typeNotAllowed');
     assert.equal(quotas.grants('shop', 'here'), false);
@@ -119,6 +119,7 @@ describe('a rate limit', () => {
       [99, 100, 100].map((nowMs) => isAllowed(limit, 'p', 10, nowMs)),
       [false, true, false],
     );
+    assert.deepEqual(verdict(250).at(-1), '"producer";r=0;t=1', 'half an event is none');
   });
 
   it('forgets producers whose whole quota is available again', () => {
@@ -132,7 +133,7 @@ describe('a rate limit', () => {
   it('may be less than one event a second', () => {
     const limit = new RateLimit();
     assert.deepEqual(
-      [0, 0, 500, 9_999, 10_000].map((nowMs) => limit.charge('p', 0.1, nowMs).retryAfterS),
+      [0, 0, 600, 9_999, 10_000].map((nowMs) => limit.charge('p', 0.1, nowMs).retryAfterS),
       [0, 10, 10, 1, 0],
     );
   });

@@ -20,18 +20,19 @@ describe('the log of refusals', () => {
     const clock = new VirtualClock();
     const refusals = new RefusalLog(log, clock);
     for (let n = 0; n < 10; n += 1) refuse(refusals, 'shop');
-    refuse(refusals, undefined, 'UNAUTHORIZED_PRODUCER');
+    for (const producer of [undefined, 'shop']) refuse(refusals, producer, 'UNAUTHORIZED_PRODUCER');
     assert.deepEqual(fields(), [
       { producer: 'shop', address: '127.0.0.1', code: 'INVALID_EVENT', count: 1 },
       { producer: undefined, address: '127.0.0.1', code: 'UNAUTHORIZED_PRODUCER', count: 1 },
+      { producer: 'shop', address: '127.0.0.1', code: 'UNAUTHORIZED_PRODUCER', count: 1 },
     ]);
     await clock.advance(59_999);
-    assert.equal(fields().length, 2);
+    assert.equal(fields().length, 3);
     await clock.advance(1);
-    assert.deepEqual(fields().slice(2), [{ producer: 'shop', address: '127.0.0.1', code: 'INVALID_EVENT', count: 9 }]);
+    assert.deepEqual(fields().slice(3), [{ producer: 'shop', address: '127.0.0.1', code: 'INVALID_EVENT', count: 9 }]);
     refusals.close();
     assert.equal(clock.pending, 0);
-    assert.equal(fields().length, 3);
+    assert.equal(fields().length, 4);
   });
 
   it('forgets a pair without a refusal for an interval, so that its next one is logged immediately', async () => {

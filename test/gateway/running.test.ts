@@ -27,25 +27,32 @@ describe('a gateway that runs', () => {
 
   it('closes connections of clients that it no longer trusts, and logs their addresses', async () => {
     const { gateway, port, lines, files, metrics } = await gatewayInProcess(pki);
-    const [known, stranger] = [raw(port, shop), raw(port)];
-    assert.equal((await askRaw(known, postText(event('a')))).status, 202);
+    await once(connectTcp(port, '127.0.0.1'), 'connect'); // Its handshake never begins.
+    const [known, same, stranger] = [raw(port, shop), raw(port, shop), raw(port)];
+    for (const one of [known, same]) assert.equal((await askRaw(one, postText(event('a')))).status, 202);
     const open = () => metrics.registry.getSingleMetricAsString('ingest_connections');
-    await eventually('both are open', async () => /^ingest_connections 2$/m.test(await open()));
+    await eventually('all are open', async () => /^ingest_connections 3$/m.test(await open()));
     const { authority } = await Pki.create();
     const clientCa = pki.write('other-ca.pem', authority.certificate);
     gateway.replaceTls(await loadTlsMaterial({ ...files, clientCa }, SYSTEM.clock.epochMs()));
     await known.untilClosed();
     const [warning, ...more] = lines.filter(({ level }) => level === 'warn');
-    assert.deepEqual([warning?.['connections'], warning?.['addresses'], more], [1, ['127.0.0.1'], []]);
+    assert.deepEqual([warning?.['connections'], warning?.['addresses'], more], [2, ['127.0.0.1'], []]);
     await eventually('one is open', async () => /^ingest_connections 1$/m.test(await open()));
     assert.equal((await askRaw(stranger, requestText('GET /health/live'))).status, 200);
     assert.equal((await clientOf(port, shop).post(event('b'))).status, 401);
     const again = lines.length;
     const material = await loadTlsMaterial(files, SYSTEM.clock.epochMs());
-    await gateway.replaceTls({ ...material, expiry: [{ file: 'cert', atMs: SYSTEM.clock.epochMs() + 500_000 }] });
+    const ends = { cert: 500_000, crl: -500_000 };
+    const nowMs = SYSTEM.clock.epochMs();
+    const expiry = Object.entries(ends).map(([file, ms]) => ({ file, atMs: nowMs + ms }));
+    await gateway.replaceTls({ ...material, expiry });
     assert.equal(lines.slice(again).filter(({ level }) => level === 'warn').length, 0, 'nobody was closed');
-    const expiry = await metrics.registry.getSingleMetricAsString('ingest_tls_certificate_expiry_seconds');
-    assert.match(expiry, /\{file="cert"\} (?:500|499)\n?$/);
+    const shown = await metrics.registry.getSingleMetricAsString('ingest_tls_certificate_expiry_seconds');
+    assert.match(shown, /\{file="cert"\} (?:500|499)\n.*\{file="crl"\} -50\d\n?$/);
+    assert.equal((await askRaw(raw(port, shop), postText(event('c')))).status, 202);
+    await gateway.replaceTls(await loadTlsMaterial({ ...files, clientCa }, nowMs));
+    assert.equal(lines.at(-1)?.['connections'], 1);
   });
 
   it('judges a producer again after a change of its rules', async () => {
@@ -73,6 +80,8 @@ describe('a gateway that runs', () => {
     const { status, headers } = await clientOf(port).post(event('a'));
     assert.equal(status, 401);
     assert.equal(headers['www-authenticate'], String.raw`Bearer realm="a\"b\\c"`);
+    const sent = await clientOf(port).post(event('a'), { authorization: 'Bearer a.b.c' });
+    assert.equal(sent.headers['www-authenticate'], `${headers['www-authenticate']}, error="invalid_token"`);
     const without = await clientOf((await gatewayInProcess(pki)).port).post(event('a'));
     assert.equal(without.headers['www-authenticate'], 'TLS-Client-Certificate realm="ingest-gateway"');
   });
@@ -118,14 +127,15 @@ describe('a gateway that runs', () => {
     const queue = Object.assign(new MemoryQueue(new MemoryQueueStore()), { find: fail });
     const producers = { rulesFor: fail } as unknown as Producers;
     const traceparent = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
-    const headers = { 'x-request-id': 'mine', traceparent };
+    const sent = { 'x-request-id': 'mine', traceparent };
     for (const [parts, ask] of [
-      [{ queue }, { path: '/events/a', headers }],
-      [{ producers }, { path: '/events', method: 'POST', body: event('a'), headers }],
+      [{ queue }, { path: '/events/a', headers: sent }],
+      [{ producers }, { path: '/events', method: 'POST', body: event('a'), headers: sent }],
     ] as const) {
       const { port, lines } = await gatewayInProcess(pki, {}, parts);
-      const { status, json } = await clientOf(port, shop).ask(ask);
-      assert.deepEqual([status, json?.['detail']], [500, 'the gateway failed on this request']);
+      const { status, json, headers } = await clientOf(port, shop).ask(ask);
+      const wanted = [500, 'the gateway failed on this request', 'close'];
+      assert.deepEqual([status, json?.['detail'], headers['connection']], wanted);
       const [{ err, ...line } = { err: undefined }, ...more] = lines.filter(({ level }) => level === 'error');
       assert.equal((err as Error).message, 'a bug');
       assert.deepEqual(line, { level: 'error', msg: 'a handler failed', requestId: 'mine', traceparent });

@@ -82,60 +82,58 @@ describe('the files of a gateway that starts', () => {
   });
 });
 
-describe('the files of a running gateway', () => {
-  it('reach their users after a change, and bad ones are counted and logged', async () => {
-    const pki = await Pki.create();
-    const issuer = await TokenIssuer.create('one');
-    const { config, log, lines } = configured({
-      ...pki.environment,
-      INGEST_PRODUCERS_FILE: pki.write('producers.json', '{"producers":{}}'),
-      INGEST_TOKEN_JWKS: pki.write('jwks.json', jwks(issuer)),
-    });
-    const files = await readFiles(config, log, SYSTEM);
-    const metrics = gatewayMetrics(SYSTEM.clock);
-    const told: string[] = [];
-    const users = {
-      gateway: {
-        replaceTls: () => Promise.resolve(void told.push('tls')),
-        replaceProducers: (rows: Producers) => void told.push(String(rows.rulesFor('shop').disabled)),
-        forgetVerdicts: () => void told.push('forget'),
-      },
-      metrics,
-    };
-    const watched = watchFiles(config, files, users, log, new VirtualClock());
-    const kinds = ['tls', 'token_keys', 'producers'];
-    const samples = async (name: string): Promise<number[]> => {
-      const text = await metrics.registry.metrics();
-      return kinds.map((kind) => Number(new RegExp(`^${name}\\{kind="${kind}"\\} (\\d+)$`, 'm').exec(text)?.[1]));
-    };
-    assert.deepEqual(await samples('ingest_reload_current'), [1, 1, 1]);
-    for (const name of ['server.pem', 'producers.json', 'jwks.json']) pki.write(name, 'broken');
-    watched.reload();
-    assert.match(lines.shift()?.msg ?? '', /^SIGHUP: loading/);
-    await eventually('each is refused', () => lines.length === 3);
-    const refused = lines.map(({ level, kind }) => `${level} ${String(kind)}`).toSorted();
-    assert.deepEqual(refused, ['error producers', 'error tls', 'error token_keys']);
-    for (const name of ['server.pem', 'producers.json', 'jwks.json'])
-      assert.match(lines.map(({ reason }) => reason).join(), new RegExp(`="${pki.path(name)}": `));
-    assert.deepEqual(await samples('ingest_reload_failures_total'), [1, 1, 1]);
-    assert.deepEqual(await samples('ingest_reload_current'), [0, 0, 0]);
-    assert.deepEqual(told, []);
-    pki.write('server.pem', pki.server.certificate);
-    pki.write('ca.pem', pki.authority.certificate + new CertificateAuthority('ended', -1).certificate);
-    const rows = '"shop":{"disabled":"moved","audience":["other"]},"bank":{"audience":["ingest-gateway","third"]}';
-    pki.write('producers.json', `{"producers":{${rows}}}`);
-    pki.write('jwks.json', jwks(issuer));
-    watched.reload();
-    await eventually('each is in use', () => told.length === 3);
-    const warnings = lines.filter(({ level }) => level === 'warn').map(({ msg }) => String(msg));
-    for (const wanted of ['"shop" grants the audience "other"', '"bank" grants the audience "third"', 'CN=ended'])
-      assert.ok(warnings.some((text) => text.includes(wanted)) && warnings.length === 3, wanted);
-    assert.equal(files.verifier?.keys, files.keys?.value);
-    assert.deepEqual(told.toSorted(), ['forget', 'moved', 'tls']);
-    assert.deepEqual(await samples('ingest_reloads_total'), [1, 1, 1]);
-    assert.deepEqual(await samples('ingest_reload_current'), [1, 1, 1]);
-    watched.stop();
+it('the files of a running gateway reach their users after a change, and bad ones are counted and logged', async () => {
+  const pki = await Pki.create();
+  const issuer = await TokenIssuer.create('one');
+  const { config, log, lines } = configured({
+    ...pki.environment,
+    INGEST_PRODUCERS_FILE: pki.write('producers.json', '{"producers":{}}'),
+    INGEST_TOKEN_JWKS: pki.write('jwks.json', jwks(issuer)),
   });
+  const files = await readFiles(config, log, SYSTEM);
+  const metrics = gatewayMetrics(SYSTEM.clock);
+  const told: string[] = [];
+  const users = {
+    gateway: {
+      replaceTls: () => Promise.resolve(void told.push('tls')),
+      replaceProducers: (rows: Producers) => void told.push(String(rows.rulesFor('shop').disabled)),
+      forgetVerdicts: () => void told.push('forget'),
+    },
+    metrics,
+  };
+  const watched = watchFiles(config, files, users, log, new VirtualClock());
+  const kinds = ['tls', 'token_keys', 'producers'];
+  const samples = async (name: string): Promise<number[]> => {
+    const text = await metrics.registry.metrics();
+    return kinds.map((kind) => Number(new RegExp(`^${name}\\{kind="${kind}"\\} (\\d+)$`, 'm').exec(text)?.[1]));
+  };
+  assert.deepEqual(await samples('ingest_reload_current'), [1, 1, 1]);
+  for (const name of ['server.pem', 'producers.json', 'jwks.json']) pki.write(name, 'broken');
+  watched.reload();
+  assert.match(lines.shift()?.msg ?? '', /^SIGHUP: loading/);
+  await eventually('each is refused', () => lines.length === 3);
+  const refused = lines.map(({ level, kind }) => `${level} ${String(kind)}`).toSorted();
+  assert.deepEqual(refused, ['error producers', 'error tls', 'error token_keys']);
+  for (const name of ['server.pem', 'producers.json', 'jwks.json'])
+    assert.match(lines.map(({ reason }) => reason).join(), new RegExp(`="${pki.path(name)}": `));
+  assert.deepEqual(await samples('ingest_reload_failures_total'), [1, 1, 1]);
+  assert.deepEqual(await samples('ingest_reload_current'), [0, 0, 0]);
+  assert.deepEqual(told, []);
+  pki.write('server.pem', pki.server.certificate);
+  pki.write('ca.pem', pki.authority.certificate + new CertificateAuthority('ended', -1).certificate);
+  const rows = '"shop":{"disabled":"moved","audience":["other"]},"bank":{"audience":["ingest-gateway","third"]}';
+  pki.write('producers.json', `{"producers":{${rows}}}`);
+  pki.write('jwks.json', jwks(issuer));
+  watched.reload();
+  await eventually('each is in use', () => told.length === 3);
+  const warnings = lines.filter(({ level }) => level === 'warn').map(({ msg }) => String(msg));
+  for (const wanted of ['"shop" grants the audience "other"', '"bank" grants the audience "third"', 'CN=ended'])
+    assert.ok(warnings.some((text) => text.includes(wanted)) && warnings.length === 3, wanted);
+  assert.equal(files.verifier?.keys, files.keys?.value);
+  assert.deepEqual(told.toSorted(), ['forget', 'moved', 'tls']);
+  assert.deepEqual(await samples('ingest_reloads_total'), [1, 1, 1]);
+  assert.deepEqual(await samples('ingest_reload_current'), [1, 1, 1]);
+  watched.stop();
 });
 
 it('SIGHUP requests the token keys at a URL again, also during a request, and a failure that repeats is logged once', async () => {

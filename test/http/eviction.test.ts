@@ -68,7 +68,7 @@ it('the limit of an address closes its strangers by rank, and counts neither kno
   const over = (all: readonly Named[], max: number) => overLimit(all, max, HANDSHAKE_FREE_MS).map(({ name }) => name);
   assert.deepEqual(over(room, 2), ['a', 'b']);
   const rest = room.filter(({ name }) => !['a', 'b'].includes(name));
-  assert.deepEqual([over(rest, 2), over(room, 0)], [[], []]);
+  assert.deepEqual([over(rest, 2), over(rest, 1), over(room, 0)], [[], ['slow'], []]);
 });
 
 describe('a budget of held bytes', () => {

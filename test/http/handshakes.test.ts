@@ -101,7 +101,10 @@ describe('the handshakes of an address', () => {
   it('wait for a minute at most', async () => {
     const { begun, done, check } = started();
     await done(16_384, ...(await Promise.all(Array.from({ length: 40 }, () => begun('1')))));
-    const next = await begun('1');
+    const [next, long] = [await begun('1'), await begun('1')];
+    long.tcp.write(Buffer.alloc(16_384));
+    await turn();
+    assert.deepEqual([next.failure, long.failure], ['', 'handshake_size']);
     await check(59_999);
     assert.equal(next.phase, 'hello');
     await check(1);

@@ -74,3 +74,28 @@ it('a client that sends KeyUpdates is closed with the reason limit, and another 
   answer(requests[21], 'other');
   await other.until(/other$/);
 });
+
+it('bytes that arrive in many short records count as the memory that they take', async () => {
+  const clock = new VirtualClock();
+  const held = { producerBytesMax: 200_000, totalBytesMax: 1 << 30, bytesInFlight: () => 0 };
+  const { open, requests, answer, told } = await startServer(pki, { held }, { certificate, clock });
+  const clients = [await open(), await open(), await open()];
+  const asked = async (): Promise<void> => {
+    const before = requests.length;
+    for (const client of clients) client.write(requestText('GET /'));
+    await eventually('the requests are there', () => requests.length === before + clients.length);
+  };
+  await asked();
+  for (const request of requests) answer(request, 'x'.repeat(150_000));
+  for (const client of clients) await client.until(/x{150000}$/);
+  await clock.advance(100);
+  assert.deepEqual(told, [], 'an answer that was read takes no memory');
+  await asked();
+  await clock.advance(100);
+  const [whole, ...others] = clients;
+  whole?.write('x'.repeat(1_000));
+  for (let at = 0; at < 1_000; at += 1)
+    await Promise.all(others.map(({ socket }) => new Promise((sent) => socket.setNoDelay(true).write('x', sent))));
+  await eventually('both are closed', async () => (await clock.advance(100), told.length === 4));
+  assert.deepEqual([told.toSorted(), whole?.closed], [['closed', 'closed', 'limit', 'limit'], false]);
+});

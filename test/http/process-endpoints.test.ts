@@ -2,11 +2,17 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { before, describe, it } from 'node:test';
-import { createProcessEndpoints, processRoutes, type ProcessState } from '../../lib/http/process-endpoints.ts';
+import {
+  atIntervals,
+  createProcessEndpoints,
+  processRoutes,
+  type ProcessState,
+} from '../../lib/http/process-endpoints.ts';
 import { problem } from '../../lib/ingest/errors.ts';
 import { atEnd, eventually } from '../support/scope.ts';
 import { repliesIn, requestText, type WireReply } from '../support/wire.ts';
 import { SYSTEM } from '../support/system.ts';
+import { VirtualClock } from '../support/virtual-clock.ts';
 
 let port: number;
 let isDraining = false;
@@ -107,6 +113,19 @@ describe('a process', () => {
     assert.deepEqual(await asked(unready, '/health/live'), [200, { status: 'live' }]);
   });
 
+  it('answers all scrapes that wait with the same metrics, which are made after they have arrived', async () => {
+    const clock = new VirtualClock();
+    const made: PromiseWithResolvers<string>[] = [];
+    const scrape = atIntervals(() => (made[made.length] = Promise.withResolvers<string>()).promise, clock);
+    const first = scrape();
+    await clock.advance(0);
+    const later = [scrape(), scrape()];
+    made[0]?.resolve('early');
+    await clock.advance(200);
+    made[1]?.resolve('late');
+    assert.deepEqual(await Promise.all([first, ...later]), ['early', 'late', 'late']);
+  });
+
   it('answers 500 if its metrics cannot be read, and 200 as soon as they can be read again', async () => {
     const working = metrics;
     const scraped = async () => (await answersTo(requestText('GET /metrics', ['Connection: close'])))[0];
@@ -133,24 +152,22 @@ describe('a process', () => {
   });
 });
 
-describe('connections that fill the address of the process endpoints', () => {
-  it('give way to a new one, the longest quiet first, so that a probe always gets in', async () => {
-    const open = async (): Promise<Socket> => {
-      const socket = connect({ port, host: '127.0.0.1' }).on('error', () => undefined);
-      atEnd(() => void socket.destroy());
-      await once(socket, 'connect');
-      return socket.resume();
-    };
-    const asking = await open();
-    const silent: Socket[] = [];
-    for (let at = 0; at < 200; at += 1) silent.push(await open());
-    asking.write('GET /health/live HTTP/1.1\r\nHost: a\r\n\r\n');
-    await once(asking, 'data');
-    for (let at = 0; at < 150; at += 1) silent.push(await open());
-    const response = await fetch(`http://127.0.0.1:${port}/health/live`);
-    assert.equal(response.status, 200);
-    await eventually('those that came first are closed', () => silent.slice(0, 95).every(({ closed }) => closed));
-    assert.equal(silent.at(-1)?.closed, false);
-    assert.equal(asking.closed, false);
-  });
+it('connections that fill the address of the process endpoints give way to a new one, the longest quiet first, so that a probe always gets in', async () => {
+  const open = async (): Promise<Socket> => {
+    const socket = connect({ port, host: '127.0.0.1' }).on('error', () => undefined);
+    atEnd(() => void socket.destroy());
+    await once(socket, 'connect');
+    return socket.resume();
+  };
+  const asking = await open();
+  const silent: Socket[] = [];
+  for (let at = 0; at < 200; at += 1) silent.push(await open());
+  asking.write('GET /health/live HTTP/1.1\r\nHost: a\r\n\r\n');
+  await once(asking, 'data');
+  for (let at = 0; at < 150; at += 1) silent.push(await open());
+  const response = await fetch(`http://127.0.0.1:${port}/health/live`);
+  assert.equal(response.status, 200);
+  await eventually('those that came first are closed', () => silent.slice(0, 95).every(({ closed }) => closed));
+  assert.equal(silent.at(-1)?.closed, false);
+  assert.equal(asking.closed, false);
 });

@@ -118,6 +118,50 @@ it('a stop answers the request behind one that is being handled', async () => {
   );
 });
 
+describe('the time limit of a connection', () => {
+  it('is that of its first request if it has no certificate, and none while a request is being handled', async () => {
+    const clock = new VirtualClock();
+    const { open, server, requests, answer } = await start(
+      { clock },
+      { headersTimeoutMs: 5_000, idleTimeoutMs: 9_000 },
+    );
+    const [stranger, served] = [await open({ cert: undefined, key: undefined }), await open()];
+    served.write(requestText('GET /'));
+    await eventually('its request is there', () => requests.length === 1);
+    await clock.advance(4_800);
+    assert.equal(server.connections.length, 2);
+    await clock.advance(300);
+    await stranger.untilClosed();
+    await clock.advance(60_000);
+    answer(requests[0]);
+    await served.until(/ok$/);
+  });
+
+  it('is the idle time for a client that does not read its answers, or ten seconds if it is no longer trusted', async () => {
+    const clock = new VirtualClock();
+    const { open, connections, requests, answer, told } = await start({ clock }, { idleTimeoutMs: 60_000 });
+    for (const untrusted of [0, 1]) {
+      const client = await open();
+      client.write(requestText('GET /unread'));
+      await eventually('its request is there', () => requests.length === untrusted + 1);
+      client.socket.pause();
+      answer(requests[untrusted], 'x'.repeat(16_000_000));
+    }
+    await clock.settle();
+    connections[1]?.retire();
+    for (const [ms, closed] of [
+      [9_900, 0],
+      [200, 1],
+      [50_700, 1],
+      [400, 2],
+    ] as const) {
+      await clock.advance(ms);
+      await eventually(`${closed} are closed`, () => told.length >= closed);
+      assert.equal(told.length, closed);
+    }
+  });
+});
+
 describe('a request that is not whole', () => {
   it('goes to node:http after half a second', async () => {
     const clock = new VirtualClock();
@@ -222,12 +266,12 @@ describe('a fault', () => {
   it('of a head is answered with its request id, if that has arrived once', async () => {
     const { open } = await start(echoing, { headerBytesMax: 1_000 });
     const long = `Long: ${'x'.repeat(3_000)}`;
-    const id = 'X-Request-ID:  seven ';
+    const id = 'X-Request-ID:  s\xe9ven ';
     for (const [text, answer] of [
-      [requestText('GET /', [id, long]), 'headersTooLarge seven'],
-      [requestText('GET /', [long, id]), 'headersTooLarge seven'],
-      [requestText('POST /events', [id, 'Content-Length: 1', 'Content-Length: 2']), 'malformed seven'],
-      [requestText('GET /', ['Content-Length: x', id]), 'malformed seven'],
+      [requestText('GET /', [id, long]), 'headersTooLarge s\xe9ven'],
+      [requestText('GET /', [long, id]), 'headersTooLarge s\xe9ven'],
+      [requestText('POST /events', [id, 'Content-Length: 1', 'Content-Length: 2']), 'malformed s\xe9ven'],
+      [requestText('GET /', ['Content-Length: x', id]), 'malformed s\xe9ven'],
       [requestText('GET /', ['A Field: x']) + requestText('GET /', [id]), 'malformed'],
       [requestText('GET /', ['A Field: x', id, 'X-Request-Id: eight']), 'malformed'],
       [`GET / HTTP/1.1\r\nHost: a\r\nA Field: x\r\nX-Request-Id: sev`, 'malformed'],
@@ -288,29 +332,27 @@ describe('a fault', () => {
   });
 });
 
-describe('a chunked body', () => {
-  const chunked = (chunks: number, bytes: number): string =>
-    requestText(
-      'POST /',
-      ['Transfer-Encoding: chunked'],
-      `${`${bytes.toString(16)}\r\n${'x'.repeat(bytes)}\r\n`.repeat(chunks)}0\r\n\r\n`,
-    );
+const chunked = (chunks: number, bytes: number): string =>
+  requestText(
+    'POST /',
+    ['Transfer-Encoding: chunked'],
+    `${`${bytes.toString(16)}\r\n${'x'.repeat(bytes)}\r\n`.repeat(chunks)}0\r\n\r\n`,
+  );
 
-  it('is read in any number of chunks of 16 bytes, and refused with over 1,024 shorter ones', async () => {
-    const { open, told } = await start();
-    const good = await open();
-    good.write(chunked(3_000, 16) + chunked(1_024, 1));
-    await eventually('it is read', () => told.some((what) => what === 'x'.repeat(48_000)));
-    // The end of the second body arrives in the same slice as the chunk that is one too many.
-    for (const [chunks, bytes] of [
-      [1_100, 15],
-      [1_025, 1],
-    ] as const) {
-      const bad = await open();
-      bad.write(chunked(chunks, bytes));
-      await bad.untilClosed();
-      const answers = repliesIn(bad.received).map(({ body, headers }) => [body, headers['connection']]);
-      assert.deepEqual(answers, [['tinyChunks', 'close']]);
-    }
-  });
+it('a chunked body is read in any number of chunks of 16 bytes, and refused with over 1,024 shorter ones', async () => {
+  const { open, told } = await start();
+  const good = await open();
+  good.write(chunked(3_000, 16) + chunked(1_024, 1));
+  await eventually('it is read', () => told.some((what) => what === 'x'.repeat(48_000)));
+  // The end of the second body arrives in the same slice as the chunk that is one too many.
+  for (const [chunks, bytes] of [
+    [1_100, 15],
+    [1_025, 1],
+  ] as const) {
+    const bad = await open();
+    bad.write(chunked(chunks, bytes));
+    await bad.untilClosed();
+    const answers = repliesIn(bad.received).map(({ body, headers }) => [body, headers['connection']]);
+    assert.deepEqual(answers, [['tinyChunks', 'close']]);
+  }
 });

@@ -116,9 +116,10 @@ describe('new trust', () => {
     const serial = listed.clientCertificate?.certificate.serialNumber ?? '';
     const unrelated = new CertificateAuthority('unrelated');
     const roots = [new X509Certificate(unrelated.certificate), rootCertificate];
-    const texts = [await unrelated.revocationList([]), await root.revocationList(['4001', serial])];
+    const texts = [await unrelated.revocationList([]), await root.revocationList(['4001', 'F001', serial])];
     const lists = texts.map((text) => readRevocationList(text, roots));
     const trust = new ClientTrust({ cert: server.certificate, key: server.key }, roots, lists);
+    assert.ok(trust.isListed({ serialNumber: 'F001' } as X509Certificate));
     const all = [...others.map(({ connection }) => connection), listed];
     const judgedBefore: unknown[] = [];
     listed.retire = () => judgedBefore.push(...all.filter(({ context }) => context.trust === trust));

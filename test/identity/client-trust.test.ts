@@ -120,6 +120,21 @@ describe('the answer about a client', () => {
     for (const untilMs of asked) await eventually('it is refused', async () => (await untilMs()) === 0);
   });
 
+  it('is one for each chain that a client sends with its certificate, and leaves nothing behind', async (t) => {
+    const warn = t.mock.method(process, 'emitWarning', () => undefined);
+    const trust = trustOf({ authorities: files('root') });
+    const accepted: boolean[] = [];
+    for (const names of [['clerk'], ['clerk', 'department'], ['clerk']]) {
+      const presented = { cert: pem(...names), key: made.text('clerk.key') };
+      const { certificate } = await handshake(presented, { ...server, ca: pem('root') });
+      assert.ok(certificate !== undefined);
+      accepted.push((await trust.untilMs(certificate, Date.now())) > 0);
+    }
+    assert.deepEqual(accepted, [false, true, false]);
+    for (let times = 0; times < 12; times += 1) await trust.authorityFault(certificateOf(pem('root')), Date.now());
+    assert.equal(warn.mock.callCount(), 0, 'such as one of many listeners');
+  });
+
   it('is not taken from a handshake if an authority expired while the session could be resumed', () => {
     const now = Date.now();
     const trust = trustOf({ authorities: files('root', 'other') });

@@ -32,7 +32,7 @@ describe('a key server', () => {
   const keys = (response: ServerResponse, key: object): void => json(response, { keys: [key] });
   const cases: Readonly<Record<string, (response: ServerResponse) => void>> = {
     'that fails': (response) => json(response, {}, 500),
-    'that returns good keys with a failure': (response) => response.writeHead(500).end(jwks(issuer)),
+    'that returns good keys with a failure': (response) => response.writeHead(404).end(jwks(issuer)),
     'that redirects': (response) => response.writeHead(302, { location: 'https://localhost:1/keys' }).end(),
     'that returns HTML': (response) => response.end('<html>keys</html>'),
     'that returns incomplete JSON': (response) => response.end(jwks(issuer).slice(0, -4)),

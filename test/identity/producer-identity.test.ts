@@ -80,6 +80,7 @@ describe('a client is unauthenticated', () => {
     for (const options of [
       { uris: [`urn:${'x'.repeat(2_045)}`, AUDIENCE] },
       { uris: [AUDIENCE], dnsNames: ['x'.repeat(60_000)] },
+      { uris: [AUDIENCE], commonName: 'ü'.repeat(1_025) },
     ])
       assert.deepEqual(refused(await issued(options)), unauthenticated(detail));
   });

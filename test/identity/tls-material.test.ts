@@ -101,42 +101,40 @@ describe('unusable TLS files are refused', () => {
   });
 });
 
-describe('TLS files that change', () => {
-  it('are refused if they have expired, contradict each other or are incomplete, and the last good ones stay', async () => {
-    const files = {
-      ...FILES,
-      cert: write('watched.pem', server.certificate),
-      key: write('watched-key.pem', server.key),
-      clientCrl: write('watched-crl.pem', await root.revocationList([])),
-    };
-    const material = await tlsReloadable(files, SYSTEM.clock);
-    const { log, lines } = keepingLog();
-    const outcomes: boolean[] = [];
-    const clock = new VirtualClock();
-    const onOutcome = (good: boolean): void => void outcomes.push(good);
-    material.watch({ kind: 'tls', clock, log, onChange: () => undefined, onOutcome });
-    atEnd(() => material.stop());
-    const reload = async (): Promise<boolean | undefined> => {
-      await material.reload();
-      return outcomes.at(-1);
-    };
-    writeFileSync(files.clientCrl, await root.revocationList([revoked.serial]));
-    assert.equal(await reload(), true);
-    assert.equal(await judged(material.value, revoked), 'refused');
-    writeFileSync(files.cert, earlier.certificate);
-    assert.equal(await reload(), false, 'the key belongs to the other certificate');
-    writeFileSync(files.key, earlier.key);
-    assert.equal(await reload(), true);
-    assert.equal(material.value.context.cert, earlier.certificate);
-    const ended = await root.issue({ commonName: 'localhost', server: true, notAfter: new Date(Date.now() - 5_000) });
-    writeFileSync(files.key, ended.key);
-    writeFileSync(files.cert, ended.certificate);
-    assert.equal(await reload(), false);
-    assert.equal(lines.at(-1)?.['reason'], `INGEST_TLS_CERT=${JSON.stringify(files.cert)}: it has expired`);
-    rmSync(files.clientCrl);
-    assert.equal(await reload(), false, 'a missing list does not admit the revoked again');
-    assert.equal(await judged(material.value, revoked), 'refused');
-  });
+it('TLS files that change are refused if they have expired, contradict each other or are incomplete, and the last good ones stay', async () => {
+  const files = {
+    ...FILES,
+    cert: write('watched.pem', server.certificate),
+    key: write('watched-key.pem', server.key),
+    clientCrl: write('watched-crl.pem', await root.revocationList([])),
+  };
+  const material = await tlsReloadable(files, SYSTEM.clock);
+  const { log, lines } = keepingLog();
+  const outcomes: boolean[] = [];
+  const clock = new VirtualClock();
+  const onOutcome = (good: boolean): void => void outcomes.push(good);
+  material.watch({ kind: 'tls', clock, log, onChange: () => undefined, onOutcome });
+  atEnd(() => material.stop());
+  const reload = async (): Promise<boolean | undefined> => {
+    await material.reload();
+    return outcomes.at(-1);
+  };
+  writeFileSync(files.clientCrl, await root.revocationList([revoked.serial]));
+  assert.equal(await reload(), true);
+  assert.equal(await judged(material.value, revoked), 'refused');
+  writeFileSync(files.cert, earlier.certificate);
+  assert.equal(await reload(), false, 'the key belongs to the other certificate');
+  writeFileSync(files.key, earlier.key);
+  assert.equal(await reload(), true);
+  assert.equal(material.value.context.cert, earlier.certificate);
+  const ended = await root.issue({ commonName: 'localhost', server: true, notAfter: new Date(Date.now() - 5_000) });
+  writeFileSync(files.key, ended.key);
+  writeFileSync(files.cert, ended.certificate);
+  assert.equal(await reload(), false);
+  assert.equal(lines.at(-1)?.['reason'], `INGEST_TLS_CERT=${JSON.stringify(files.cert)}: it has expired`);
+  rmSync(files.clientCrl);
+  assert.equal(await reload(), false, 'a missing list does not admit the revoked again');
+  assert.equal(await judged(material.value, revoked), 'refused');
 });
 
 describe('revocation lists', () => {
@@ -172,6 +170,12 @@ describe('revocation lists', () => {
   it('that are not valid yet are refused, because OpenSSL would refuse every producer', async () => {
     const files = await withList(root.revocationList([], { thisUpdate: soon(1) }));
     assert.match(await refusal(files), /^INGEST_TLS_CLIENT_CRL=.*CN=root.*CRL_NOT_YET_VALID/);
+  });
+
+  it('expire in 2049 if they say 49', async () => {
+    const nextUpdate = new Date('2049-12-31T23:59:59Z');
+    const { expiry } = await load(await withList(root.revocationList([], { nextUpdate })));
+    assert.deepEqual(expiry[2], { file: 'crl', atMs: nextUpdate.getTime() });
   });
 
   it('revoke what each names, and expire with the first authority whose latest list expires', async () => {

@@ -43,6 +43,13 @@ describe('a daemon with a bug', () => {
     assert.match(logged(daemon.lines.at(-1) ?? '').msg, /: two calls were cut off$/);
   });
 
+  it('of its operator logs each wrong setting in a line and exits with 2', async () => {
+    const daemon = start('settings');
+    assert.deepEqual(await daemon.exited(), { code: 2, signal: null });
+    const [, ...wrong] = daemon.lines.map(logged).map(({ level, msg }) => `${level} ${msg}`);
+    assert.deepEqual(wrong, ['fatal ONE=x: wrong', 'fatal OTHER=y: wrong']);
+  });
+
   it('in the code that reads its settings reports it on standard error and exits with 1', async () => {
     const daemon = start('read');
     assert.deepEqual(await daemon.exited(), { code: 1, signal: null });

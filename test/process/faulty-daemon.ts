@@ -12,7 +12,9 @@ await startDaemon({
   exits: '',
   read: () => {
     failIn('read');
-    return { config: {}, report: { problems: [], warnings: ['one thing is odd'] }, log: 'info' };
+    const problems = process.env['FAULT'] === 'settings' ? ['ONE=x: wrong', 'OTHER=y: wrong'] : [];
+    const report = { problems, warnings: ['one thing is odd'] };
+    return { config: problems.length === 0 ? {} : undefined, report, log: 'info' };
   },
   check: () => Promise.resolve([]),
   connect: () => Promise.resolve(),

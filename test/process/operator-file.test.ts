@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict';
 import { execFileSync, spawn } from 'node:child_process';
-import { truncateSync, writeFileSync } from 'node:fs';
+import { X509Certificate } from 'node:crypto';
+import { statSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { getCACertificates } from 'node:tls';
 import { describe, it } from 'node:test';
+import { makeFolder } from '../../lib/process/make-folder.ts';
 import {
   readOperatorFile,
   readOperatorFileOnce,
@@ -46,8 +48,12 @@ describe('a file that an operator names', () => {
     assert.throws(() => trustServers(path), { exitCode: 2, message });
     const both = ['one', 'two'].map((name) => new CertificateAuthority(name).certificate.trim());
     writeFileSync(path, both.join('\n'));
+    const trusted = (): string[] =>
+      getCACertificates('default').map((text) => new X509Certificate(text).fingerprint256);
+    const before = trusted();
     trustServers(path);
-    for (const one of both) assert.ok(getCACertificates('default').some((text) => text.trim() === one));
+    const wanted = [...before, ...both.map((text) => new X509Certificate(text).fingerprint256)];
+    assert.deepEqual(new Set(trusted()), new Set(wanted));
   });
 
   it('is refused with the reason if a read of it might never end', async () => {
@@ -74,6 +80,15 @@ describe('a file that an operator names', () => {
     assert.equal(readOperatorFileOnce(pipe).toString(), 'redis');
     writer.kill();
   });
+});
+
+it('a folder is made with its missing parents, all with its mode', () => {
+  const root = temporaryFolder();
+  makeFolder(join(root, 'a/b/c'), 0o700);
+  assert.deepEqual(
+    ['a', 'a/b', 'a/b/c'].map((path) => statSync(join(root, path)).mode & 0o777),
+    [0o700, 0o700, 0o700],
+  );
 });
 
 it('a file that a person writes is read without its byte order mark, and refused if it is not UTF-8', () => {

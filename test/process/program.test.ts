@@ -4,7 +4,7 @@ import { cpSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { messageOf } from '../../lib/process/message-of.ts';
-import { modeOf, StartFailure } from '../../lib/process/program.ts';
+import { allStarted, modeOf, StartFailure } from '../../lib/process/program.ts';
 import { temporaryFolder } from '../support/scope.ts';
 
 describe('the arguments of a program', () => {
@@ -34,6 +34,12 @@ describe('the arguments of a program', () => {
           cause.message === `unknown argument ${args.at(-1)}; see --help`,
       );
   });
+});
+
+it('several parts that do not start are one failure, unless one has a bug', async () => {
+  const wrong = ['A', 'B'].map((key) => Promise.reject(new StartFailure(2, `${key}: wrong`)));
+  await assert.rejects(allStarted(wrong), { exitCode: 2, message: 'A: wrong\nB: wrong' });
+  await assert.rejects(allStarted([...wrong, Promise.reject(new TypeError('a bug'))]), TypeError);
 });
 
 it('a failure is described by its message, without one by its code, else by its name', () => {

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { Settings, type Environment } from '../../lib/process/read-settings.ts';
 import { addressText, type PlainSetting } from '../../lib/process/setting-kinds.ts';
-import { maskedUri, quotedValue, sqlitePath, sqliteUri } from '../../lib/process/uri.ts';
+import { bindsChannel, maskedUri, quotedValue, sqlitePath, sqliteUri } from '../../lib/process/uri.ts';
 import { KNOWN_KEYS, RETIRED, SETTINGS, type Key } from '../../lib/process/settings.ts';
 import { shownSettings } from '../../lib/process/settings-help.ts';
 import { temporaryFolder } from '../support/scope.ts';
@@ -195,6 +195,12 @@ describe('a URI', () => {
       h/db?host=%2Fvar%2Frun`;
     for (const rest of encrypted.split(/\s+/)) assert.deepEqual(read(rest), [0, 0], rest);
     for (const rest of ['h/db', 'u:p@192.0.2.1/db?sslmode=disable']) assert.deepEqual(read(rest), [0, 1], rest);
+    const inFile = gateway({ INGEST_WAREHOUSE_URI_FILE: file('plain', 'postgres://h/db') }).read({}).report;
+    assert.match(inFile.warnings.join(), /^INGEST_WAREHOUSE_URI: .*not encrypted/);
+    const bindings = ['prefer', 'require', 'disable', ''].map((one) =>
+      bindsChannel(`postgres://h/?channel_binding=${one}`),
+    );
+    assert.deepEqual(bindings, [true, true, false, false]);
   });
 
   it('with a blank is a problem that shows no password', () => {

@@ -99,10 +99,11 @@ describe('watched files', () => {
 
   it('that become valid later are used without another change', async () => {
     const path = fileWith('early');
-    let valid = true;
-    const { files, outcomes, watch, pass } = await watched(path, async (read) =>
-      valid ? String(await read(path)) : '!',
-    );
+    let [valid, loads] = [true, 0];
+    const { files, outcomes, watch, pass } = await watched(path, async (read) => {
+      loads += 1;
+      return valid ? String(await read(path)) : '!';
+    });
     watch();
     await pass();
     writeFileSync(path, 'later');
@@ -112,6 +113,9 @@ describe('watched files', () => {
     assert.deepEqual(outcomes, [false]);
     await pass(AFTER_RETRY_MS);
     assert.deepEqual([outcomes, files.value], [[false], 'early'], 'a retry that fails is silent');
+    const retried = loads;
+    await pass();
+    assert.equal(loads, retried, 'and the next one is later');
     valid = true;
     await pass(AFTER_RETRY_MS);
     assert.deepEqual([outcomes, files.value], [[false, true], 'later']);

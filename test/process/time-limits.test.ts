@@ -1,8 +1,17 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { pauseMs } from '../../lib/process/backoff.ts';
 import type { Clock } from '../../lib/process/clock.ts';
 import { TimeLimits } from '../../lib/process/time-limits.ts';
 import { VirtualClock } from '../support/virtual-clock.ts';
+
+it('pauses between tries double up to a maximum, and half of each is random', () => {
+  const pauses = [1, 2, 3, 5, 99].map((failures) => [0, 1].map((fraction) => pauseMs(failures, 100, 1_000, fraction)));
+  assert.deepEqual(
+    pauses,
+    [100, 200, 400, 1_000, 1_000].map((ms) => [ms / 2, ms]),
+  );
+});
 
 describe('time limits', () => {
   it('are called once when they are due, in any order, and not after they were removed', async () => {

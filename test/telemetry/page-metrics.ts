@@ -142,6 +142,11 @@ export const SITUATIONS: Readonly<Record<string, Situation & { readonly shows: S
     samples: { 'ingest_queue_lag_events{partition="1"}': 0 },
     shows: ['LIVE', 'good', /^No fault is known, but not all of the queue was read/],
   },
+  'all events shed': {
+    ...{ accepted: 0, unlanded: () => 0, unready: 'both queues are frozen' },
+    samples: { ingest_shed_total: (seconds) => 5 * seconds },
+    shows: ['REFUSING', 'bad', /^both queues are frozen\. In 10 seconds, 0\/s were accepted, 5\/s were shed\.$/],
+  },
   'missing replicas': {
     ...{ accepted: 0, unlanded: () => 0, refused: { QUEUE_UNAVAILABLE: [503, 2_000] } },
     samples: { ingest_queue_replicas: 0, ingest_queue_replicas_required: 1 },
@@ -186,9 +191,22 @@ export const SITUATIONS: Readonly<Record<string, Situation & { readonly shows: S
     ...{ program: 'consumer', unready: 'the warehouse is unavailable: it does not answer' },
     shows: ['NOT LANDING', 'warn', /^the warehouse is unavailable/],
   },
+  'a part of the queue that a consumer does not read': {
+    ...{ program: 'consumer', reasons: { 1: 'frozen' } },
+    shows: ['PARTLY DOWN', 'warn', /^Part 1 of the queue is not read: Redis: frozen\.$/],
+  },
   'a TLS file that expires in two weeks': {
     samples: { 'ingest_tls_certificate_expiry_seconds{file="cert"}': 14 * 86_400 - 60 },
     shows: ['CERTIFICATE EXPIRES', 'warn', /^The TLS file cert expires in 14/],
+  },
+  'a TLS file that expires today': {
+    samples: { 'ingest_tls_certificate_expiry_seconds{file="cert"}': 40_000 },
+    shows: ['CERTIFICATE EXPIRES', 'warn', /^The TLS file cert expires in 0\.5 days\.$/],
+  },
+  'a consumer without its warehouse, beside others that land': {
+    program: 'consumer',
+    samples: { ...{ ingest_lookups_available: undefined, ingest_warehouse_available: 0 }, ingest_queue_consumers: 0 },
+    shows: ['WAREHOUSE DOWN', 'bad', /^This consumer cannot write to the warehouse\. 3 events wait/],
   },
   'landing late': {
     ...{ oldestS: () => 400, unlanded: () => 90_000 },
@@ -196,7 +214,7 @@ export const SITUATIONS: Readonly<Record<string, Situation & { readonly shows: S
     shows: ['LANDING LATE', 'warn', /7 min old/],
   },
   'a list that expires': {
-    samples: { 'ingest_tls_certificate_expiry_seconds{file="crl"}': 3_600 },
+    samples: { 'ingest_tls_certificate_expiry_seconds{file="crl"}': 86_000 },
     shows: ['LIST EXPIRES', 'bad', /revocation list is due in/],
   },
   'a list that is overdue': {
@@ -215,12 +233,19 @@ export const SITUATIONS: Readonly<Record<string, Situation & { readonly shows: S
     shows: ['CLOCK WRONG', 'warn', /differ by 61 s/],
   },
   quarantine: {
-    samples: { 'ingest_quarantined_total{reason="schema"}': (seconds) => Math.min(seconds, 2) },
+    // The first one makes the series.
+    samples: { 'ingest_quarantined_total{reason="schema"}': (seconds) => (seconds < 60 ? NaN : 2) },
     shows: ['QUARANTINE', 'warn', /^2 events could not land/],
   },
   'refused files beside good ones': {
     samples: { 'ingest_reload_current{kind="tls"}': 0, 'ingest_reload_current{kind="producers"}': 1 },
     shows: ['FILES REFUSED', 'warn', /last good ones/],
   },
-  'look-ups that find nothing': { refused: { EVENT_NOT_FOUND: [404, 2_000] }, shows: ['LIVE', 'good', /accepted/] },
+  'look-ups that find nothing or fail': {
+    refused: { EVENT_NOT_FOUND: [404, 2_000] },
+    samples: {
+      'ingest_http_requests_total{method="GET",route="/events/{id}",status="503"}': (seconds) => 9_000 * seconds,
+    },
+    shows: ['LIVE', 'good', /accepted/],
+  },
 };

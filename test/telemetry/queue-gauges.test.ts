@@ -17,12 +17,14 @@ describe("a queue's gauges", () => {
     const samples = async (): Promise<readonly string[]> =>
       (await registry.metrics()).split('\n').filter((line) => line !== '' && !line.startsWith('#'));
     assert.deepEqual(await samples(), []);
-    gauges.reported('0', report({ unlanded: 2, oldestMs: 5_000, events: 9 }));
+    gauges.reported('0', report({ unlanded: 2, oldestMs: 5_000, events: 9, acknowledged: 1, consumers: 4 }));
     await clock.advance(2_000);
     // The age is the measured one until the reading is old.
     assert.deepEqual(await samples(), [
       'ingest_queue_lag_events 2',
       'ingest_queue_oldest_unlanded_seconds 5',
+      'ingest_queue_acknowledged_events 1',
+      'ingest_queue_consumers 4',
       'ingest_queue_report_age_seconds 2',
       'ingest_queue_events 9',
     ]);
@@ -64,13 +66,13 @@ describe("a queue's gauges", () => {
     const clock = new VirtualClock();
     const gauges = new QueueGauges(registry, clock);
     await clock.advance(1_000);
-    gauges.reported('0', report({ unlanded: 2, oldestMs: 5_000 }));
+    gauges.reported('0', report({ unlanded: 2, oldestMs: 5_000, clockSkewMs: 4_000 }));
     gauges.reported('1', report({ unlanded: 0, oldestMs: 900_000, clockSkewMs: 90_000 }));
     gauges.reported('2', report({ unlanded: 3, oldestMs: 7_000 }));
     const text = await registry.metrics();
     assert.match(text, /^ingest_queue_lag_events\{partition="2"\} 3$/m);
     assert.match(text, /^ingest_queue_oldest_unlanded_seconds\{partition="1"\} 0$/m);
-    assert.equal(gauges.clockSkewSeconds, 90, 'of the part that differs most');
+    assert.match(text, /^ingest_clock_skew_seconds 90$/m, 'of the part that differs most');
     // Without a report for 15 seconds, the size is unknown.
     await clock.advance(14_999);
     assert.equal(gauges.size?.events, 0);

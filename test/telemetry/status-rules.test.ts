@@ -49,6 +49,18 @@ describe('the rules of the status page', () => {
     assert.ok(!(tile('Accepted').figure() < 0), 'after a restart');
   });
 
+  it('name the reason of an error of the network in words', () => {
+    for (const [code, words] of Object.entries({
+      ...{ ECONNREFUSED: 'connection refused', ENOTFOUND: 'unknown host name', ETIMEDOUT: 'no connection in time' },
+      ...{ EAI_AGAIN: 'the host name cannot be looked up', EHOSTUNREACH: 'no route to the host' },
+      ...{ ENETUNREACH: 'no route to the network', ECONNRESET: 'the connection was closed' },
+      EPIPE: 'the connection was closed',
+    })) {
+      polled({ unready: `connect ${code} 10.0.0.1:6379` });
+      assert.equal(problems()[0]?.text, `Redis: ${words} (10.0.0.1:6379).`);
+    }
+  });
+
   it('color a tile only while its own figure is bad', () => {
     for (const [slow, color] of [
       [0.2, 'bad'],

@@ -37,61 +37,57 @@ after(() => {
   delete process.env['OTEL_RESOURCE_ATTRIBUTES'];
 });
 
-describe('the packages of OpenTelemetry', () => {
-  // A loaded module cannot be unloaded, so this test must run first.
-  it('are named in the log if one is missing, and nothing is traced', async () => {
-    const hooks = registerHooks({
-      resolve(specifier, context, next) {
-        if (specifier === '@opentelemetry/resources') throw new Error(`Cannot find package '${specifier}'`);
-        return next(specifier, context);
-      },
-    });
-    const { log, lines } = keepingLog();
-    assert.equal(await startTracing('ingest-gateway', log, new VirtualClock()), undefined);
-    hooks.deregister();
-    assert.equal(lines.length, 1);
-    assert.match(lines[0]?.msg ?? '', /npm install @opentelemetry\/api @opentelemetry\/resources /);
+// A loaded module cannot be unloaded, so this test must run first.
+it('the packages of OpenTelemetry are named in the log if one is missing, and nothing is traced', async () => {
+  const hooks = registerHooks({
+    resolve(specifier, context, next) {
+      if (specifier === '@opentelemetry/resources') throw new Error(`Cannot find package '${specifier}'`);
+      return next(specifier, context);
+    },
   });
+  const { log, lines } = keepingLog();
+  assert.equal(await startTracing('ingest-gateway', log, new VirtualClock()), undefined);
+  hooks.deregister();
+  assert.equal(lines.length, 1);
+  assert.match(lines[0]?.msg ?? '', /npm install @opentelemetry\/api @opentelemetry\/resources /);
 });
 
-describe("OpenTelemetry's keys", () => {
-  const read = (environment: Readonly<Record<string, string>>) => {
-    const settings = new Settings({}, 'consumer');
-    const exports = exportsSpans(settings, environment);
-    const { warnings, problems } = settings.read({}).report;
-    const named = [...warnings, ...problems].flatMap((text) => /^OTEL_\w+/.exec(text) ?? []);
-    return [exports, named.map(String)] as const;
-  };
-  const [ENDPOINT, URL] = ['OTEL_EXPORTER_OTLP_ENDPOINT', 'http://collector:4318'];
-  const on = { [ENDPOINT]: URL };
+const read = (environment: Readonly<Record<string, string>>) => {
+  const settings = new Settings({}, 'consumer');
+  const exports = exportsSpans(settings, environment);
+  const { warnings, problems } = settings.read({}).report;
+  const named = [...warnings, ...problems].flatMap((text) => /^OTEL_\w+/.exec(text) ?? []);
+  return [exports, named.map(String)] as const;
+};
+const [ENDPOINT, URL] = ['OTEL_EXPORTER_OTLP_ENDPOINT', 'http://collector:4318'];
+const on = { [ENDPOINT]: URL };
 
-  it('switch the export on and off as it defines them, and a warning names each key without its effect', () => {
-    for (const [environment, exports, ...named] of [
-      [{}, false],
-      [on, true],
-      [{ [ENDPOINT]: '' }, false],
-      [{ OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: `${URL}/v1/traces` }, true],
-      [{ ...on, OTEL_SDK_DISABLED: 'True' }, false],
-      [{ ...on, OTEL_SDK_DISABLED: 'false' }, true],
-      [{ ...on, OTEL_SDK_DISABLED: '1' }, true, 'OTEL_SDK_DISABLED'],
-      [{ ...on, OTEL_TRACES_EXPORTER: 'none' }, false],
-      [{ OTEL_TRACES_EXPORTER: 'otlp' }, true],
-      [{ ...on, OTEL_TRACES_EXPORTER: 'console' }, false, 'OTEL_TRACES_EXPORTER'],
-      [{ ...on, OTEL_TRACES_EXPORTER: 'otlp,console' }, true, 'OTEL_TRACES_EXPORTER'],
-      [{ ...on, OTEL_TRACES_SAMPLER: 'always_off' }, false],
-      [{ ...on, OTEL_TRACES_SAMPLER: 'parentbased_always_on' }, true],
-      [{ ...on, OTEL_TRACES_SAMPLER: 'traceidratio' }, true, 'OTEL_TRACES_SAMPLER'],
-      [{ ...on, OTEL_EXPORTER_OTLP_PROTOCOL: 'http/protobuf' }, true],
-      [{ ...on, OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc' }, true, 'OTEL_EXPORTER_OTLP_PROTOCOL'],
-      [{ ...on, OTEL_EXPORTER_OTLP_TRACES_PROTOCOL: 'http/json' }, true, 'OTEL_EXPORTER_OTLP_TRACES_PROTOCOL'],
-      [{ ...on, OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc', OTEL_EXPORTER_OTLP_TRACES_PROTOCOL: 'http/protobuf' }, true],
-      [{ ...on, OTEL_METRICS_EXPORTER: 'otlp' }, true, 'OTEL_METRICS_EXPORTER'],
-      [{ ...on, OTEL_PROPAGATORS: 'b3' }, true, 'OTEL_PROPAGATORS'],
-      [{ [ENDPOINT]: 'collector:4317' }, true, ENDPOINT],
-      [{ ...on, OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: 'grpc://a' }, true, 'OTEL_EXPORTER_OTLP_TRACES_ENDPOINT'],
-    ] as const)
-      assert.deepEqual(read(environment), [exports, named], JSON.stringify(environment));
-  });
+it("OpenTelemetry's keys switch the export on and off as it defines them, and a warning names each key without its effect", () => {
+  for (const [environment, exports, ...named] of [
+    [{}, false],
+    [on, true],
+    [{ [ENDPOINT]: '' }, false],
+    [{ OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: `${URL}/v1/traces` }, true],
+    [{ ...on, OTEL_SDK_DISABLED: 'True' }, false],
+    [{ ...on, OTEL_SDK_DISABLED: 'false' }, true],
+    [{ ...on, OTEL_SDK_DISABLED: '1' }, true, 'OTEL_SDK_DISABLED'],
+    [{ ...on, OTEL_TRACES_EXPORTER: 'none' }, false],
+    [{ OTEL_TRACES_EXPORTER: 'otlp' }, true],
+    [{ ...on, OTEL_TRACES_EXPORTER: 'console' }, false, 'OTEL_TRACES_EXPORTER'],
+    [{ ...on, OTEL_TRACES_EXPORTER: 'otlp,console' }, true, 'OTEL_TRACES_EXPORTER'],
+    [{ ...on, OTEL_TRACES_SAMPLER: 'always_off' }, false],
+    [{ ...on, OTEL_TRACES_SAMPLER: 'parentbased_always_on' }, true],
+    [{ ...on, OTEL_TRACES_SAMPLER: 'traceidratio' }, true, 'OTEL_TRACES_SAMPLER'],
+    [{ ...on, OTEL_EXPORTER_OTLP_PROTOCOL: 'http/protobuf' }, true],
+    [{ ...on, OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc' }, true, 'OTEL_EXPORTER_OTLP_PROTOCOL'],
+    [{ ...on, OTEL_EXPORTER_OTLP_TRACES_PROTOCOL: 'http/json' }, true, 'OTEL_EXPORTER_OTLP_TRACES_PROTOCOL'],
+    [{ ...on, OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc', OTEL_EXPORTER_OTLP_TRACES_PROTOCOL: 'http/protobuf' }, true],
+    [{ ...on, OTEL_METRICS_EXPORTER: 'otlp' }, true, 'OTEL_METRICS_EXPORTER'],
+    [{ ...on, OTEL_PROPAGATORS: 'b3' }, true, 'OTEL_PROPAGATORS'],
+    [{ [ENDPOINT]: 'collector:4317' }, true, ENDPOINT],
+    [{ ...on, OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: 'grpc://a' }, true, 'OTEL_EXPORTER_OTLP_TRACES_ENDPOINT'],
+  ] as const)
+    assert.deepEqual(read(environment), [exports, named], JSON.stringify(environment));
 });
 
 describe('a span', () => {
@@ -147,13 +143,16 @@ describe('a receiver of spans', () => {
   it('that refuses spans is logged, before the program ends', async () => {
     const receiver = await OtlpReceiver.start();
     receiver.status = 400;
-    const { tracing, lines } = await startedFor(receiver.url);
+    const { tracing, lines, clock } = await startedFor(receiver.url);
     // A full batch of spans is sent immediately.
     for (let span = 0; span < 512; span += 1) tracing.record(SPAN);
     const warning = () => lines.find(({ level }) => level === 'warn');
     const { msg, heldBack, reason } = await eventually('it is logged', warning);
     assert.deepEqual([msg, heldBack, reason], ['spans could not be exported', 0, 'Bad Request (400)']);
+    await clock.advance(59_999);
+    for (let span = 0; span < 512; span += 1) tracing.record(SPAN);
     await tracing.close();
+    assert.equal(lines.filter(({ level }) => level === 'warn').length, 1, 'once a minute');
   });
 
   it('that does not answer delays the end of the program by at most two seconds', async (t) => {
