@@ -22,6 +22,8 @@ describe('quarantine drop', () => {
     await admin.assertShows(t, 'quarantine drop --reason invalid_event --since 2100-01-01 --json', 1, { dropped: 0 });
     await admin.assertShows(t, 'quarantine drop --reason invalid_event --since 1h --json', 0, { dropped: 1_200 });
     assert.deepEqual(admin.column(QUARANTINE), ['q/ingest/x-1']);
+    const [record = ''] = admin.column("SELECT what FROM ingest_audit WHERE command = 'drop'");
+    assert.match(String(record), /^--reason invalid_event --since 20[-\d]+T[\d:.]+Z$/);
   });
 
   it('leaves no byte of the body in the file or its log, as erase does', async (t) => {

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { QueueFailed } from '../../lib/ingest/queue-admin.ts';
 import { WarehouseFailed } from '../../lib/ingest/warehouse-admin.ts';
-import { AttentionNeeded } from '../../lib/admin/session.ts';
+import { AttentionNeeded, type Session } from '../../lib/admin/session.ts';
 import { InProcess, landing, poison } from './in-process.ts';
 import { eventually, temporaryFolder } from '../support/scope.ts';
 
@@ -46,6 +46,68 @@ describe('status', () => {
       '',
       two,
     );
+  });
+
+  it('needs attention while an event that was read or not waits for five minutes, or has no consumer', async (t) => {
+    const [read, unread] = [305, 302].map((ageS) => `${Date.now() - ageS * 1_000}-0`);
+    const add = (entry = '') =>
+      admin.redis.command('XADD', 'ingest', entry, 'producer', 'p', 'body', '{"id":"a","type":"t"}');
+    const consumer = (heartbeatMs: number, name: string) =>
+      admin.redis.command('ZADD', '{ingest}:replicas', String(Date.now() + heartbeatMs), name);
+    await admin.redis.command('XGROUP', 'CREATE', 'ingest', 'warehouse', '0', 'MKSTREAM');
+    await admin.assertShows(t, 'status', 0);
+    await add(read);
+    await admin.redis.command('XREADGROUP', 'GROUP', 'warehouse', 'dead', 'STREAMS', 'ingest', '>');
+    await consumer(-60_000, 'dead');
+    await admin.assertShows(
+      t,
+      'status',
+      AttentionNeeded,
+      /^ {2}ingest .* 0 +1 /m,
+      '1 event of ingest waits, and no consumer has a heartbeat',
+    );
+    await consumer(60_000, 'live');
+    const old = /^the oldest of 1 event of ingest has waited for 5 min \d+ s$/;
+    await admin.assertShows(t, 'status', AttentionNeeded, undefined, old);
+    await admin.redis.command('XACK', 'ingest', 'warehouse', read ?? '');
+    await add(unread);
+    await admin.assertShows(t, 'status', AttentionNeeded, undefined, old);
+    await admin.redis.command('DEL', 'ingest');
+    await admin.redis.command('XGROUP', 'CREATE', 'ingest', 'warehouse', '0', 'MKSTREAM');
+    await add(`${Date.now() - 240_000}-0`);
+    await admin.assertShows(t, 'status', 0);
+  });
+
+  it('needs attention if fewer replicas acknowledge than a gateway or this setting requires, but not before a failure', async (t) => {
+    const copy = (state: string, lagSeconds: number) => ({ address: '127.0.0.1:1', state, lagSeconds });
+    const [live, late, loading] = [copy('online', 3), copy('online', 4), copy('wait_bgsave', 0)];
+    const silent = '1 of 2 replicas do not acknowledge, and 2 must: gateways refuse events';
+    const changed = (copies: readonly object[], required: number): Partial<Session> => {
+      const { queue } = admin.session(t);
+      const streams = queue.streams.map((stream) => ({
+        ...{ name: stream.name, close: () => stream.close() },
+        status: async () => {
+          const found = await stream.status();
+          return { ...found, server: { ...found.server, name: 'one', copies, required } };
+        },
+      }));
+      return { queue: { ...queue, streams } as unknown as Session['queue'] };
+    };
+    for (const [copies, required, configured, troubles] of [
+      [[live, live], 2, undefined, []],
+      [[live, late], 2, undefined, [silent]],
+      [[live, loading], 1, 2, [silent]],
+      [[live, late], 2, 1, [silent]],
+      [[live, late], 1, 1, []],
+      // Replicas that are not connected are shown, but not called silent.
+      [[live], 2, undefined, []],
+    ] as const) {
+      const change = { ...changed(copies, required), replicasRequired: configured };
+      const exit = troubles.length === 0 ? 0 : AttentionNeeded;
+      await admin.assertShows(t, 'status', exit, undefined, troubles.map((text) => `one: ${text}`).join(), change);
+    }
+    await lose(admin);
+    await admin.assertShows(t, 'status', WarehouseFailed, undefined, undefined, changed([live, late], 2));
   });
 
   it('shows the queue that answers, and fails if another one does not', async (t) => {
@@ -156,18 +218,33 @@ describe('schema try', () => {
       "  worse  must have required property 'n'",
     ];
     await admin.assertShows(t, `schema try ${strict} --since 1h`, 1, `${refused.join('\n')}\n`);
+    const landedAt = (hours: number): unknown =>
+      admin.sql(`UPDATE events SET landed_at = '${new Date(Date.now() - hours * 3_600_000).toISOString()}'`);
+    landedAt(23);
     await admin.assertShows(t, `schema try ${strict} --json`, 1, /"type":"t",.*"events":3,"refused":2,/);
+    landedAt(25);
+    await admin.assertShows(t, `schema try ${strict} --json`, 1, /"type":"t",.*"events":0,/);
+    landedAt(0);
     const lenient = schema('t.json', '{"type":"object"}');
     const quarantined = [event('cured', { type: 't', n: '1' }), event('other', { type: 'u' })].map((one) => ({
       ...{ ...one, entry: `q/ingest/1-${one.id}`, reason: 'schema: /n must be integer' },
     }));
     await admin.warehouse.quarantine(quarantined);
     await admin.assertShows(t, `schema try ${lenient}`, 0, /^1 of 1 event quarantined by a schema would land$/m);
+    const stopped = AbortSignal.abort();
+    await admin.assertShows(t, `schema try ${lenient}`, 1, undefined, /^interrupted: newer events/, { stopped });
     const stays = /^0 of 1 event quarantined by a schema would land\n {2}cured {2}\/n must be integer$/m;
     await admin.assertShows(t, `schema try ${schema('t.json', rules)}`, 1, stays);
     admin.sql("UPDATE events_quarantine SET quarantined_at = '2026-01-01T00:00:00.000Z'");
     const none = /^2 of 3 events of t since .* would be refused\n.*\n.*\n$/;
     await admin.assertShows(t, `schema try ${strict}`, 1, none);
+    admin.sql('DELETE FROM events');
+    await admin.assertShows(
+      t,
+      `schema try ${schema('t.json', '{}')} --since 2026-01-01`,
+      0,
+      /^0 of 0 events [^]*^1 of 1 event quar/m,
+    );
   });
 
   it('reports a type without events and an unusable file', async (t) => {

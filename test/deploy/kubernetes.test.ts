@@ -1,6 +1,7 @@
 // The Kubernetes objects as they are shipped. kubernetes.long.ts renders and validates them with kubectl.
 import assert from 'node:assert/strict';
-import { globSync } from 'node:fs';
+import { globSync, readdirSync } from 'node:fs';
+import { basename, dirname, join } from 'node:path';
 import { describe, it } from 'node:test';
 import { parse } from 'yaml';
 import { readCommandLine } from '../../lib/admin/command-line.ts';
@@ -12,6 +13,9 @@ const at = (from: unknown, path: string): unknown =>
 const listAt = (from: unknown, path: string): readonly unknown[] => (at(from, path) ?? []) as readonly unknown[];
 const namesAt = (from: unknown, path: string, member = 'name'): readonly unknown[] =>
   listAt(from, path).map((one) => at(one, member));
+
+const envOf = (pod: unknown): Record<string, string> =>
+  Object.fromEntries(listAt(pod, 'containers.0.env').map((one) => [at(one, 'name'), String(at(one, 'value'))]));
 
 /** Asserts the values at paths. */
 function assertHas(object: unknown, wanted: Readonly<Record<string, unknown>>): void {
@@ -35,45 +39,117 @@ it('the pods get no variables of Services, which begin as our settings do, no to
     assertHas(pod, {
       enableServiceLinks: false,
       automountServiceAccountToken: false,
-      'securityContext.runAsNonRoot': true,
-      // The secrets are readable for the group.
-      'securityContext.fsGroup': 65532,
+      securityContext: {
+        ...{ runAsNonRoot: true, runAsUser: 65532, runAsGroup: 65532, fsGroup: 65532 },
+        seccompProfile: { type: 'RuntimeDefault' },
+      },
       'containers.length': 1,
       'containers.0.image': 'ingest-gateway:VERSION',
-      'containers.0.securityContext.readOnlyRootFilesystem': true,
+      'containers.0.resources.limits': { memory: '512Mi' },
+      'containers.0.securityContext': {
+        ...{ allowPrivilegeEscalation: false, readOnlyRootFilesystem: true },
+        capabilities: { drop: ['ALL'] },
+      },
     });
+    // The secrets are readable for the group.
+    assert.deepEqual(new Set(namesAt(pod, 'volumes', 'secret.defaultMode')), new Set([0o440]));
     assert.deepEqual(namesAt(pod, 'containers.0.volumeMounts'), namesAt(pod, 'volumes'));
+    assert.deepEqual(new Set(namesAt(pod, 'containers.0.volumeMounts', 'readOnly')), new Set([true]));
+    for (const [name, value] of Object.entries(envOf(pod))) {
+      if (/^INGEST_\w+_URI_FILE$/.test(name))
+        assert.equal(value, `/etc/ingest/${name.slice('INGEST_'.length, -'_URI_FILE'.length).toLowerCase()}-uri`);
+      if (value.startsWith('/'))
+        assert.ok(namesAt(pod, 'containers.0.volumeMounts', 'mountPath').includes(dirname(value)), value);
+    }
+  }
+});
+
+it('a kustomization names every file of its folder, and its patches remove what the base has', () => {
+  for (const path of globSync('kubernetes/**/kustomization.yaml', { cwd: DEPLOY })) {
+    const [one] = documents(deployFile(path));
+    const files = [
+      ...[...listAt(one, 'resources'), ...namesAt(one, 'patches', 'path')],
+      ...listAt(one, 'configMapGenerator').flatMap((map) => listAt(map, 'files')),
+    ].filter((name) => /\.\w+$/.test(String(name)) && !String(name).startsWith('..'));
+    const others = readdirSync(join(DEPLOY, dirname(path))).filter((name) => /(?<!^kustomization)\.\w+$/.test(name));
+    if (path !== 'kubernetes/kustomization.yaml') assert.deepEqual(files.toSorted(), others.toSorted(), path);
+    else assert.deepEqual(listAt(one, 'resources'), ['base']);
+    const parts = namesAt(
+      { parts: listAt(one, 'components').map((name) => ({ name: basename(String(name)) })) },
+      'parts',
+    );
+    if (path === 'kubernetes/kustomization.yaml') assert.deepEqual(parts, ['disruption-budget', 'network-policy']);
+    if (dirname(path).endsWith('example')) assert.deepEqual(parts, ['disruption-budget', 'network-policy', 'admin']);
+    for (const { target, patch } of listAt(one, 'patches') as { target?: { name: string }; patch?: string }[]) {
+      const targets = of('Deployment').filter(
+        (base) => at(base, 'spec.strategy') && new RegExp(`^${target?.name}$`).test(nameOf(base)),
+      );
+      for (const { op, path: pointer } of parse(patch ?? '[]') as { op: string; path: string }[])
+        for (const base of targets) {
+          const names = pointer.slice(1).split('/');
+          const found = names.reduce<unknown>(
+            (value, name) => (value as Record<string, unknown> | undefined)?.[name.replace('~1', '/')],
+            base,
+          );
+          assert.ok(op === 'remove' && found !== undefined, `${path}: ${pointer}`);
+        }
+      if (patch !== undefined) assert.equal(targets.length, path.includes('autoscaling') ? 1 : 2, path);
+    }
+  }
+  const [overlay] = documents(deployFile('kubernetes/example/kustomization.yaml'));
+  const generated = new Map(
+    listAt(overlay, 'configMapGenerator').map((map) => [at(map, 'name'), listAt(map, 'files')] as const),
+  );
+  for (const program of ['gateway', 'consumer']) {
+    const [one] = documents(deployFile(`kubernetes/example/${program}.yaml`));
+    const pod = at(one, 'spec.template.spec');
+    const [files, mounts] = [Object.values(envOf(pod)), listAt(pod, 'containers.0.volumeMounts')];
+    assert.deepEqual([nameOf(one), files.length], [`ingest-${program}`, mounts.length]);
+    for (const [index, file] of files.entries()) {
+      const folder = at(mounts[index], 'mountPath');
+      assert.ok(file === folder || dirname(file) === folder, file);
+      const volume = listAt(pod, 'volumes').find((other) => at(other, 'name') === at(mounts[index], 'name'));
+      const map = generated.get(at(volume, 'configMap.name'));
+      if (map === undefined) assert.equal(at(volume, 'configMap.name'), 'ingest-gateway-crl');
+      else assert.ok(file === folder || map.includes(basename(file)), file);
+    }
   }
 });
 
 describe('the deployment of the', () => {
-  for (const [program, secrets, surge, unavailable] of [
-    ['gateway', ['ingest-gateway', 'ingest-gateway-tls'], 1, 0],
+  for (const [program, secrets, surge, unavailable, readyS] of [
+    ['gateway', ['ingest-gateway', 'ingest-gateway-tls'], 1, 0, 1],
     // Never one consumer more than wanted, which would refuse to start.
-    ['consumer', ['ingest-consumer'], 0, 1],
+    ['consumer', ['ingest-consumer'], 0, 1, 2],
   ] as const)
     it(`${program} has settings that it understands, its probes, and time to drain`, () => {
       const both = of('Deployment').filter((one) => nameOf(one) === `ingest-${program}`);
       const one = both.find((object) => at(object, 'spec.strategy'));
       const pod = at(one, 'spec.template.spec');
       const container = at(pod, 'containers.0');
-      const live = { path: '/health/live', port: 'admin' };
+      const [live, ready] = ['live', 'ready'].map((name) => ({ path: `/health/${name}`, port: 'admin' }));
+      const labels = { 'app.kubernetes.io/name': `ingest-${program}`, 'app.kubernetes.io/part-of': 'ingest' };
+      const spread = { maxSkew: 1, topologyKey: 'kubernetes.io/hostname', whenUnsatisfiable: 'ScheduleAnyway' };
       assertHas(one, {
+        'metadata.labels': labels,
         'spec.strategy.rollingUpdate': { maxSurge: surge, maxUnavailable: unavailable },
-        'spec.selector.matchLabels': at(one, 'spec.template.metadata.labels'),
+        'spec.selector.matchLabels': labels,
+        'spec.template.metadata': {
+          labels,
+          annotations: { 'prometheus.io/scrape': 'true', 'prometheus.io/port': '9464' },
+        },
+        'spec.template.spec.topologySpreadConstraints': [{ ...spread, labelSelector: { matchLabels: labels } }],
       });
       assertHas(container, {
         args: [`ingest-${program}.js`],
-        'startupProbe.httpGet': live,
-        'livenessProbe.httpGet': live,
-        'readinessProbe.httpGet': { path: '/health/ready', port: 'admin' },
+        startupProbe: { httpGet: live, periodSeconds: 1, failureThreshold: 30 },
+        livenessProbe: { httpGet: live, periodSeconds: 10, timeoutSeconds: 3 },
+        readinessProbe: { httpGet: ready, periodSeconds: readyS, timeoutSeconds: 1, failureThreshold: 2 },
+        'resources.requests': { cpu: '500m', memory: '256Mi' },
       });
       assert.deepEqual(namesAt(pod, 'volumes', 'secret.secretName'), secrets);
       const env = Object.fromEntries(
-        listAt(container, 'env').map((set) => [
-          String(at(set, 'name')).replace(/_FILE$/, ''),
-          String(at(set, 'value')),
-        ]),
+        Object.entries(envOf(pod)).map(([name, value]) => [name.replace(/_FILE$/, ''), value]),
       );
       const config = program === 'gateway' ? gatewayOf(env) : consumerOf(env);
       assert.ok(config.drainTimeoutMs < Number(at(pod, 'terminationGracePeriodSeconds')) * 1_000);
@@ -83,14 +159,16 @@ describe('the deployment of the', () => {
       );
       const replicas = Number(at(one, 'spec.replicas'));
       if (!('adminAddress' in config)) {
-        assert.deepEqual([config.address.port, config.address.host], [admin, '0.0.0.0']);
+        assert.deepEqual([config.address.port, config.address.host, admin], [9464, '0.0.0.0', 9464]);
         const wanted = alertRules.find(({ record }) => record === 'ingest:consumer_replicas:wanted')?.expr;
         assert.equal(wanted, `vector(${replicas})`);
         assert.ok(config.replicasMax >= replicas);
         return;
       }
       assert.ok(replicas >= 2);
-      assert.deepEqual([config.adminAddress?.port, config.adminOnly], [admin, true]);
+      assert.deepEqual([config.adminAddress?.port, config.adminOnly, config.address.port], [admin, true, 8443]);
+      const pems = ['CERT', 'KEY', 'CLIENT_CA'].map((name) => basename(env[`INGEST_TLS_${name}`] ?? ''));
+      assert.deepEqual(pems, ['tls.crt', 'tls.key', 'ca.crt'], 'as cert-manager writes them');
       assert.equal(config.queueDurability, 'require');
       // New requests still arrive until the readiness probe has failed.
       const [periodS, failures] = ['periodSeconds', 'failureThreshold'].map((name) =>
@@ -106,6 +184,12 @@ describe('the deployment of the', () => {
         'spec.template.spec.containers.0.env.0',
       );
       assert.ok(gatewayOf({ ...env, [String(at(proxy, 'name'))]: String(at(proxy, 'value')) }).proxyFrom !== undefined);
+      const balancer = of('Service').find((other) => at(other, 'spec.type') === 'LoadBalancer');
+      const prefix = 'service.beta.kubernetes.io/aws-load-balancer-';
+      assert.deepEqual(at(balancer, 'metadata.annotations'), {
+        ...{ [`${prefix}type`]: 'external', [`${prefix}nlb-target-type`]: 'ip', [`${prefix}scheme`]: 'internal' },
+        [`${prefix}proxy-protocol`]: '*',
+      });
     });
 });
 
@@ -116,30 +200,58 @@ describe('the objects beside the pods', () => {
       'spec.selector': { 'app.kubernetes.io/name': 'ingest-gateway', 'app.kubernetes.io/part-of': 'ingest' },
       'spec.ports': [{ name: 'producers', port: 443, targetPort: 'producers' }],
     });
-    for (const one of [...of('PodDisruptionBudget'), ...of('NetworkPolicy')]) {
-      const { matchLabels } = (at(one, 'spec.selector') ?? at(one, 'spec.podSelector')) as { matchLabels: object };
-      assert.equal(Object.values(matchLabels)[0], nameOf(one));
-    }
     assert.deepEqual(
-      of('PodDisruptionBudget').map((one) => at(one, 'spec.maxUnavailable')),
-      [1, 1],
+      of('PodDisruptionBudget').map((one) => at(one, 'spec')),
+      ['gateway', 'consumer'].map((name) => ({
+        maxUnavailable: 1,
+        selector: {
+          matchLabels: { 'app.kubernetes.io/name': `ingest-${name}`, 'app.kubernetes.io/part-of': 'ingest' },
+        },
+      })),
     );
+    const [scaler, ...others] = of('HorizontalPodAutoscaler');
+    assert.equal(others.length, 0);
+    assertHas(scaler, {
+      'spec.scaleTargetRef': { apiVersion: 'apps/v1', kind: 'Deployment', name: 'ingest-gateway' },
+      'spec.minReplicas': 2,
+      'spec.maxReplicas': 10,
+      'spec.metrics.0.resource': { name: 'cpu', target: { type: 'Utilization', averageUtilization: 70 } },
+      'spec.behavior.scaleDown': {
+        stabilizationWindowSeconds: 600,
+        policies: [{ type: 'Pods', value: 1, periodSeconds: 120 }],
+      },
+    });
     assert.deepEqual(
-      of('HorizontalPodAutoscaler').map((one) => at(one, 'spec.minReplicas')),
-      [2],
+      of('PodMonitor').map((one) => at(one, 'spec')),
+      [
+        {
+          jobLabel: 'app.kubernetes.io/name',
+          selector: { matchLabels: { 'app.kubernetes.io/part-of': 'ingest' } },
+          podMetricsEndpoints: [{ port: 'admin', path: '/metrics', interval: '15s' }],
+        },
+      ],
     );
   });
 
   it('let producers and Prometheus in, and the programs out to Redis, Sentinel, PostgreSQL and a collector', () => {
-    const portsOf = (one: unknown, path: string): readonly unknown[] =>
-      listAt(one, path).flatMap((rule) => namesAt(rule, 'ports', 'port'));
-    assert.deepEqual(of('NetworkPolicy').map(nameOf).sort(), ['ingest-consumer', 'ingest-gateway']);
-    for (const one of of('NetworkPolicy')) {
-      assert.deepEqual(portsOf(one, 'spec.egress'), [6379, 26379, 5432, 4317, 4318, 53, 53], nameOf(one));
-      assert.deepEqual(portsOf(one, 'spec.ingress'), nameOf(one) === 'ingest-gateway' ? [8443, 9464] : [9464]);
-      for (const rule of listAt(one, 'spec.ingress'))
-        assert.equal(at(rule, 'from') === undefined, at(rule, 'ports.0.port') === 8443);
-    }
+    const inNamespace = (name: string) => [
+      { namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': name } } },
+    ];
+    const ports = (...all: readonly number[]) => all.map((port) => ({ port }));
+    const dns = ['UDP', 'TCP'].map((protocol) => ({ port: 53, protocol }));
+    const scraping = { from: inNamespace('monitoring'), ports: ports(9464) };
+    assert.deepEqual(
+      of('NetworkPolicy').map((one) => [nameOf(one), at(one, 'spec')]),
+      ['gateway', 'consumer'].map((name) => [
+        `ingest-${name}`,
+        {
+          podSelector: { matchLabels: { 'app.kubernetes.io/name': `ingest-${name}` } },
+          policyTypes: ['Ingress', 'Egress'],
+          ingress: name === 'gateway' ? [{ ports: ports(8443) }, scraping] : [scraping],
+          egress: [{ ports: ports(6379, 26379, 5432, 4317, 4318) }, { to: inNamespace('kube-system'), ports: dns }],
+        },
+      ]),
+    );
   });
 
   it('carry the alerts of deploy/alerts.yml, as `make prometheus-rule` writes them', () => {
@@ -165,6 +277,8 @@ describe('the scheduled jobs', () => {
         'spec.concurrencyPolicy': 'Forbid',
         'spec.jobTemplate.spec.backoffLimit': 0,
         'spec.jobTemplate.spec.template.spec.restartPolicy': 'Never',
+        // The alerts fire while a failed Job exists, so it is gone when the next one has run.
+        'spec.jobTemplate.spec.ttlSecondsAfterFinished': hoursOf(one) * 3_600,
       });
       const [program, ...args] = argsOf(one);
       assert.equal(program, 'ingest-admin.js');
@@ -174,9 +288,14 @@ describe('the scheduled jobs', () => {
     }
   });
 
-  it('check, change nothing, and leave a failed Job, for which an alert fires, until the next one has run', () => {
-    const check = of('CronJob').find((one) => nameOf(one) === 'ingest-reconcile');
-    assert.ok(check !== undefined && !argsOf(check).includes('--land'));
-    assert.equal(at(check, 'spec.jobTemplate.spec.ttlSecondsAfterFinished'), hoursOf(check) * 3_600);
+  it('check and change nothing, or delete as little as the page says; a Job of one command is not repeated', () => {
+    const [prune = [], check = []] = of('CronJob').map(argsOf);
+    assert.deepEqual(check, ['ingest-admin.js', 'reconcile', '--json']);
+    const [, days] = /landed more than (\d+) days ago/.exec(deployFile('kubernetes/components/admin/prune.yaml')) ?? [];
+    assert.deepEqual(prune, ['ingest-admin.js', 'prune', '--older-than', `${days}d`, '--yes']);
+    assert.deepEqual(of('CronJob').map(hoursOf), [24, 6]);
+    const [job] = of('Job');
+    assertHas(job, { 'spec.backoffLimit': 0, 'spec.template.spec.restartPolicy': 'Never' });
+    assert.deepEqual(at(job, 'spec.template.spec.containers.0.args'), ['ingest-admin.js', 'status']);
   });
 });

@@ -14,6 +14,36 @@ const chapters = new Map(
 );
 const anchors = anchorsOf(text);
 
+/** The unit of each panel, and the limit from which it has another color. */
+const PANELS: Readonly<Record<string, string>> = {
+  'Accepted events': 'reqps',
+  'Refusals by code': 'reqps red 1',
+  'Latency of POST /events': 's red 0.2',
+  'Events in flight': 'short red 1000',
+  'Connections and handshakes': 'short red 10000',
+  'Queue available': 'short green 1',
+  Memory: 'bytes',
+  'Hours until the memory is full': 'h green 12',
+  'Events in the queue': 'short',
+  'Landed events': 'reqps',
+  'Age of the oldest event that has not landed': 's red 300',
+  'From acceptance to the row': 's red 60',
+  Consumers: 'short green 1',
+  Quarantined: 'short red 1',
+  'Failed attempts': 'ops red 1',
+  CPU: 'percentunit red 0.9',
+  'Event loop lag, p99': 's red 0.1',
+  'TLS files expire in': 's green 1209600',
+  Reloads: 'short',
+  Versions: 'short',
+  'Error budget left (28 days)': 'percentunit green 0.01',
+  'How fast the error budget burns': 'short red 14.4',
+  'Consumers ready, warehouse reached': 'short green 1',
+  'Parts of the queue': 'short green 1',
+  'Shed events': 'reqps red 1',
+  'Share of the time that processes stood still': 'percentunit red 0.01',
+};
+
 describe('the runbook', () => {
   it('has a chapter for each alert, from meaning to resolution', () => {
     const alerts = alertRules.flatMap(({ alert, annotations }) => (alert ? [{ alert, annotations }] : []));
@@ -35,6 +65,29 @@ describe('the runbook', () => {
       assert.equal(links.length, 1, title);
       const [, anchor = ''] = /^\$\{runbook\}#(.+)$/.exec(links[0]?.url ?? '') ?? [];
       assert.ok(anchors.includes(anchor), `${title}: ${links[0]?.url}`);
+    }
+  });
+
+  it('describes panels whose units, limits and legends are those of their queries', () => {
+    for (const { title, datasource, fieldConfig, targets = [] } of boardPanels) {
+      const { unit, thresholds } = fieldConfig?.defaults ?? {};
+      const [first, ...more] = thresholds?.steps ?? [];
+      const limits = more.map(({ color, value }) => ` ${color} ${value}`).join('');
+      assert.equal(`${unit}${limits}`, PANELS[title], title);
+      assert.deepEqual(first, { color: limits.startsWith(' green') ? 'red' : 'green', value: null }, title);
+      assert.equal(datasource?.uid, '${datasource}', title);
+      for (const { expr, legendFormat } of targets) {
+        const [, percent] = /^p(\d+)/.exec(legendFormat) ?? [];
+        assert.equal(/histogram_quantile\(([\d.]+)/.exec(expr)?.[1], percent && String(Number(percent) / 100), title);
+        const [, part] = /per (hour|second)/.exec(legendFormat) ?? [];
+        assert.equal(expr.includes('[1h]'), part === 'hour' || /last hour/.test(legendFormat), title);
+        for (const [, label] of legendFormat.matchAll(/\{\{(\w+)\}\}/g))
+          assert.ok(!/\bby \(/.test(expr) || new RegExp(`by \\([^)]*\\b${label}\\b`).test(expr), title);
+        for (const [, selector] of expr.matchAll(/\{([^{}]*)\}/g))
+          assert.match(selector ?? '', /^job=~"\$job", instance=~"\$instance"/, title);
+        const objective = expr.includes('events_slow') ? 'latency' : 'availability';
+        assert.ok(!expr.includes('ingest:') || expr.includes(`(ingest:${objective}:objective)`), title);
+      }
     }
   });
 
