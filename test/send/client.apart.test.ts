@@ -16,6 +16,7 @@ import { Pki } from '../support/pki.ts';
 import { freePort } from '../support/free-port.ts';
 import { openLink } from '../support/link.ts';
 import { atEnd, eventually, everyOf, temporaryFolder } from '../support/scope.ts';
+import { SYSTEM } from '../support/system.ts';
 import { listening } from './server.ts';
 
 let gateway: FakeGateway;
@@ -170,6 +171,15 @@ describe('a client that the gateway does not accept for a while', () => {
     assert.deepEqual(await kinds(sendEvents([], { url: gateway.url, journal })), []);
   });
 
+  it('closes without waiting for the end of a pause', async (t) => {
+    gateway.next('unavailable', 'unavailable');
+    const client = createClient({ url: gateway.url, journal: join(temporaryFolder(), 'journal'), tries: 1 });
+    const endless = { close: () => undefined, unref: () => undefined };
+    t.mock.method(SYSTEM.clock, 'after', () => endless);
+    assert.equal((await client.send(event('a'))).kind, 'refused');
+    await client.close();
+  });
+
   it('sends the journaled events that a gateway accepts while it refuses others, as those of one of its queues', async () => {
     const journal = join(temporaryFolder(), 'journal');
     const lines = Array.from({ length: 40 }, (_, at) => {
@@ -305,8 +315,10 @@ it('a client sends the headers of a call, and compresses', async () => {
   }
   await client.send(event('a'));
   for (const { 'content-encoding': coding } of received.splice(-2)) assert.equal(coding, undefined, 'would be longer');
+  const reserved =
+    'Authorization Connection Content-Encoding Content-Length Content-Type Expect Host Keep-Alive TE Trailer Transfer-Encoding Upgrade';
   for (const [name, value] of [
-    ['Content-Length', '1'],
+    ...reserved.split(' ').map((name) => [name, '1'] as const),
     ['a b', 'c'],
     ['a', 'b\r\nc: d'],
     ['X-Request-Id', ''],
@@ -368,6 +380,10 @@ it('a client calls functions for the certificate, key, authority and token of ea
   assert.equal(tokens, connections + 1);
   secure.next(403);
   assert.equal((await client.send(event('c'))).kind, 'refused');
+  // The first answer on a new connection is final.
+  secure.next(401, 401);
+  assert.equal((await client.send(event('d'))).kind, 'refused');
+  assert.equal(tokens, connections + 2);
   await client.close();
 });
 

@@ -180,7 +180,12 @@ describe('ingest-send', () => {
     const lines = Array.from({ length: 40 }, (_, at) => event(`untrusted-${at}`));
     writeFileSync(path('untrusted.ndjson'), lines.join('\n'));
     for (const [input, ...args] of [['', 'untrusted.ndjson'], [lines.join('\n')]] as const) {
-      const { output } = await ended(1, input, '--ca', path('other-ca.pem'), '--tries', '2', ...args);
+      const ca = input === '' ? ['--ca', path('other-ca.pem')] : [];
+      const all = [...own().toSpliced(2, 2), ...ca, '--tries', '2', ...args];
+      const program = new Program('ingest-send', { args: all, cwd: server.pki.folder, input });
+      assert.equal(await program.ended, 1, program.output);
+      const { output } = program;
+      assert.equal(/^ingest-send: --cert without --ca: /m.test(output), ca.length === 0);
       const waiting = output.match(
         /waiting 0\.\d s to try again, NO_ANSWER: the server is not trusted: .*; --ca must/g,
       );
@@ -399,6 +404,12 @@ describe('ingest-send', () => {
       ['--cert', path('producer.pem')],
     ])
       assert.throws(() => readSettings(alone, server.pki.folder, () => undefined), /--cert and --key together/);
+    const flow = { concurrency: 1_000, connections: 2, pipelining: 3 };
+    const numbers = { ...flow, rate: 1_000_000, tries: 5, timeout: 3_600_000, sample: 7 };
+    const settings = read(...Object.entries(numbers).flatMap(([name, value]) => [`--${name}`, String(value)]));
+    assert.ok(typeof settings === 'object');
+    const wanted = { ...flow, ratePerS: 1_000_000, tries: 5, timeoutMs: 3_600_000 };
+    assert.deepEqual([settings.options, settings.sample], [{ ...settings.options, ...wanted }, 7]);
     const resending = read('--resend', 'some.refused.2');
     assert.equal(typeof resending === 'object' && resending.refusedFile, 'some.refused');
     for (const [args, why] of [
