@@ -140,6 +140,17 @@ describe('event, quarantine list and quarantine show', () => {
     await admin.assertShows(t, 'event one', 0, new RegExp(queue.source + warehouse.source + quarantine.source));
     const json = JSON.parse((await admin.run(t, 'event one --json')).out) as Record<string, Record<string, unknown>>;
     assert.deepEqual([json['queue']?.['state'], json['warehouse']?.['erased']], ['unread', false]);
+    const [{ entry } = assert.fail()] = await admin.redis.entries();
+    const [group, ingest] = ['warehouse', 'ingest'];
+    const steps: readonly (readonly string[])[] = [
+      ['not read by a consumer yet', 'PING'],
+      ['held by a consumer', 'XREADGROUP', 'GROUP', group, 'one', 'STREAMS', ingest, '>'],
+      ['acknowledged by a consumer', 'XACK', ingest, group, entry],
+    ];
+    for (const [state, name = '', ...args] of steps) {
+      await admin.redis.command(name, ...args);
+      await admin.assertShows(t, 'event one', 0, new RegExp(`^queue: ingest, entry ${entry}, ${state}\n`));
+    }
     assert.deepEqual((json['quarantine'] as unknown as { bodyHex: string }[])[0]?.bodyHex, '00ff');
   });
 

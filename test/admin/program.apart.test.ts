@@ -59,6 +59,8 @@ describe('ingest-admin', () => {
     const asking = await noQueue.run('quarantine', 'drop', '--all');
     assert.deepEqual([asking.code, /Without a terminal, --yes is required/.test(asking.err)], [2, true], asking.err);
     assert.equal((await store.quarantine()).length, 1);
+    await redis.command('HSET', '{ingest}:queue', 'partitions', '3');
+    assert.equal((await new Admin(redis, store).run('status')).code, 2, 'the setting must change, not the queue');
   });
 });
 

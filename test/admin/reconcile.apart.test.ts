@@ -57,13 +57,14 @@ describe('reconcile', () => {
     await add('d', 'other', body('d'));
     await admin.landed();
     await admin.assertShows(t, 'erase b', 0);
+    await add('b', 'other');
     await admin.landed();
     await stop();
     await add('later');
     admin.sql("DELETE FROM events WHERE id = 'd'");
-    await assertFound(t, { entries: 7, landed: 2, quarantined: 2, erased: 1, waiting: 1, missing: 1 }, 1);
+    await assertFound(t, { entries: 8, landed: 2, quarantined: 3, erased: 1, waiting: 1, missing: 1 }, 1);
     const head = 'hour +producer +entries +landed +quarantined +erased +waiting +missing\n';
-    const rows = '(20[-\\dT]+:00Z +(shop|other)( +\\d)+\n)+all +7 +2 +2 +1 +1 +1\n';
+    const rows = '(20[-\\dT]+:00Z +(shop|other)( +\\d)+\n)+all +8 +2 +3 +1 +1 +1\n';
     await admin.assertShows(t, 'reconcile', 1, new RegExp(`^${head}${rows}missing: ingest [-\\d]+ of other: d\n$`));
     assert.deepEqual(admin.audit(), [['erase', 'b', 1]]);
   });
@@ -323,7 +324,14 @@ describe('reconcile', () => {
     await group();
     await add('old', 'shop', body('old'), `${Date.now() - 90_000_000}-0`);
     await add('new', 'shop', body('new'), `${Date.now() - 80_000_000}-0`);
-    await assertFound(t, { entries: 2, waiting: 2 });
+    const { hours } = await assertFound(t, { entries: 2, waiting: 2 });
+    const one = { ...NONE, entries: 1, waiting: 1, producer: 'shop', bodiesBack: undefined };
+    const hourOf = (agoMs: number) => new Date(Date.now() - agoMs).toISOString().replace(/:.*/, ':00:00.000Z');
+    const wanted = [90_000_000, 80_000_000].map((agoMs) => ({ ...one, hour: hourOf(agoMs) }));
+    assert.deepEqual(
+      hours,
+      wanted.map(({ bodiesBack: _, ...row }) => row),
+    );
     await read();
     await forget();
     await assertFound(t, { entries: 1, missing: 1 }, 1);

@@ -129,7 +129,9 @@ describe('a client of a broken or hostile server', () => {
   it('accepts sixteen interim answers before each answer', async () => {
     server.answer = writes(`${'HTTP/1.1 103 Early\r\n\r\n'.repeat(16)}${accepted(EVENT)}`);
     const client = createClient({ ...server.options, tries: 1, connections: 1 });
+    const before = server.connections;
     for (const _ of [1, 2]) assert.equal((await client.send(EVENT)).kind, 'accepted');
+    assert.equal(server.connections, before + 1);
     await client.close();
   });
 

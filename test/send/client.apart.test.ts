@@ -171,13 +171,19 @@ describe('a client that the gateway does not accept for a while', () => {
     assert.deepEqual(await kinds(sendEvents([], { url: gateway.url, journal })), []);
   });
 
-  it('closes without waiting for the end of a pause', async (t) => {
-    gateway.next('unavailable', 'unavailable');
+  it('pauses for at most ten seconds, and closes without waiting for the end of a pause', async (t) => {
+    gateway.next(...Array<NextAnswer>(20).fill('unavailable'));
     const client = createClient({ url: gateway.url, journal: join(temporaryFolder(), 'journal'), tries: 1 });
-    const endless = { close: () => undefined, unref: () => undefined };
-    t.mock.method(SYSTEM.clock, 'after', () => endless);
+    const pauses: number[] = [];
+    // The first pauses end at once, and the last one never does. Tries have 30 seconds.
+    t.mock.method(SYSTEM.clock, 'after', (ms: number, run: () => void) => {
+      if (ms < 29_000 && pauses.push(ms) < 12) setImmediate(run);
+      return { close: () => undefined, unref: () => undefined };
+    });
     assert.equal((await client.send(event('a'))).kind, 'refused');
+    await eventually('the client pauses', () => pauses.length === 12);
     await client.close();
+    assert.ok((pauses[0] ?? 0) <= 500 && pauses.every((ms) => ms <= 10_000) && (pauses.at(-1) ?? 0) >= 5_000);
   });
 
   it('sends the journaled events that a gateway accepts while it refuses others, as those of one of its queues', async () => {

@@ -197,6 +197,14 @@ describe('ingest-send', () => {
     assert.deepEqual(new Set(bodies()), new Set(lines));
   });
 
+  it('goes on after events without an answer, unless the first ten events have none', async () => {
+    server.answer = (seen) => (seen.id === 'many-0' ? accepted(seen) : seen.socket.destroy());
+    const lines = Array.from({ length: 12 }, (_, at) => event(`many-${at}`));
+    const program = await ended(1, lines.join('\n'), '--concurrency', '1', '--tries', '1');
+    assert.deepEqual(figures(program), { accepted: 1, refused: 11, NO_ANSWER: 11 });
+    fs.rmSync(path('ingest-send.refused'));
+  });
+
   it('sends events again that a gateway did not accept for a while, but not those that it refused for good', async () => {
     const lines = Array.from({ length: 60 }, (_, at) => event(`later-${at}`));
     writeFileSync(path('later.ndjson'), lines.join('\n'));
