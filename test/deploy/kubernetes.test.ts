@@ -1,7 +1,7 @@
 // The Kubernetes objects as they are shipped. kubernetes.long.ts renders and validates them with kubectl.
 import assert from 'node:assert/strict';
-import { globSync, readdirSync } from 'node:fs';
-import { basename, dirname, join } from 'node:path';
+import { globSync } from 'node:fs';
+import { basename, dirname } from 'node:path';
 import { describe, it } from 'node:test';
 import { parse } from 'yaml';
 import { readCommandLine } from '../../lib/admin/command-line.ts';
@@ -64,55 +64,60 @@ it('the pods get no variables of Services, which begin as our settings do, no to
   }
 });
 
-it('a kustomization names every file of its folder, and its patches remove what the base has', () => {
+it('the kustomizations name all their files, and a component removes what it replaces', () => {
+  const remove = (name: string, ...paths: readonly string[]) => [
+    {
+      target: { kind: 'Deployment', name },
+      patch: paths.map((path) => `- op: remove\n  path: ${path}`).join('\n'),
+    },
+  ];
+  const annotations = ['scrape', 'port'].map((name) => `/spec/template/metadata/annotations/prometheus.io~1${name}`);
+  const usual = ['components/disruption-budget', 'components/network-policy'];
+  const wanted: Readonly<Record<string, object>> = {
+    '.': { resources: ['base'], components: usual },
+    base: { resources: ['gateway.yaml', 'consumer.yaml'] },
+    example: {
+      resources: ['../base'],
+      components: [...usual, 'components/admin'].map((path) => `../${path}`),
+      images: [{ name: 'ingest-gateway', newName: 'registry.example/ingest-gateway', newTag: 'VERSION' }],
+      configMapGenerator: [
+        { name: 'ingest-producers', files: ['producers.json'] },
+        { name: 'ingest-schemas', files: ['order.placed.json'] },
+      ],
+      patches: [{ path: 'gateway.yaml' }, { path: 'consumer.yaml' }],
+    },
+    admin: { resources: ['prune.yaml', 'reconcile.yaml'] },
+    autoscaling: { resources: ['gateway-autoscaler.yaml'], patches: remove('ingest-gateway', '/spec/replicas') },
+    'load-balancer': { patches: [{ path: 'service.yaml' }, { path: 'proxy-protocol.yaml' }] },
+    'pod-monitor': { resources: ['pod-monitor.yaml'], patches: remove('ingest-(gateway|consumer)', ...annotations) },
+  };
   for (const path of globSync('kubernetes/**/kustomization.yaml', { cwd: DEPLOY })) {
-    const [one] = documents(deployFile(path));
-    const files = [
-      ...[...listAt(one, 'resources'), ...namesAt(one, 'patches', 'path')],
-      ...listAt(one, 'configMapGenerator').flatMap((map) => listAt(map, 'files')),
-    ].filter((name) => /\.\w+$/.test(String(name)) && !String(name).startsWith('..'));
-    const others = readdirSync(join(DEPLOY, dirname(path))).filter((name) => /(?<!^kustomization)\.\w+$/.test(name));
-    if (path !== 'kubernetes/kustomization.yaml') assert.deepEqual(files.toSorted(), others.toSorted(), path);
-    else assert.deepEqual(listAt(one, 'resources'), ['base']);
-    const parts = namesAt(
-      { parts: listAt(one, 'components').map((name) => ({ name: basename(String(name)) })) },
-      'parts',
-    );
-    if (path === 'kubernetes/kustomization.yaml') assert.deepEqual(parts, ['disruption-budget', 'network-policy']);
-    if (dirname(path).endsWith('example')) assert.deepEqual(parts, ['disruption-budget', 'network-policy', 'admin']);
-    for (const { target, patch } of listAt(one, 'patches') as { target?: { name: string }; patch?: string }[]) {
-      const targets = of('Deployment').filter(
-        (base) => at(base, 'spec.strategy') && new RegExp(`^${target?.name}$`).test(nameOf(base)),
-      );
-      for (const { op, path: pointer } of parse(patch ?? '[]') as { op: string; path: string }[])
-        for (const base of targets) {
-          const names = pointer.slice(1).split('/');
-          const found = names.reduce<unknown>(
-            (value, name) => (value as Record<string, unknown> | undefined)?.[name.replace('~1', '/')],
-            base,
-          );
-          assert.ok(op === 'remove' && found !== undefined, `${path}: ${pointer}`);
-        }
-      if (patch !== undefined) assert.equal(targets.length, path.includes('autoscaling') ? 1 : 2, path);
-    }
+    const [{ apiVersion: _, kind, ...one } = assert.fail()] = documents(deployFile(path));
+    const folder = dirname(path).replace(/^kubernetes\/?/, '');
+    const name = basename(folder);
+    assert.deepEqual(one, wanted[folder === '' ? '.' : name] ?? { resources: [`${name}.yaml`] }, path);
+    assert.equal(kind, folder.startsWith('components/') ? 'Component' : 'Kustomization', path);
   }
-  const [overlay] = documents(deployFile('kubernetes/example/kustomization.yaml'));
-  const generated = new Map(
-    listAt(overlay, 'configMapGenerator').map((map) => [at(map, 'name'), listAt(map, 'files')] as const),
-  );
-  for (const program of ['gateway', 'consumer']) {
+});
+
+it('the example mounts the files that it names', () => {
+  for (const [program, ...files] of [
+    [
+      'gateway',
+      ['INGEST_PRODUCERS_FILE', '/etc/ingest-producers', '/producers.json', 'ingest-producers'],
+      ['INGEST_TLS_CLIENT_CRL', '/etc/ingest-crl', '/crl.pem', 'ingest-gateway-crl'],
+    ],
+    ['consumer', ['INGEST_SCHEMAS_DIR', '/etc/ingest-schemas', '', 'ingest-schemas']],
+  ] as const) {
     const [one] = documents(deployFile(`kubernetes/example/${program}.yaml`));
     const pod = at(one, 'spec.template.spec');
-    const [files, mounts] = [Object.values(envOf(pod)), listAt(pod, 'containers.0.volumeMounts')];
-    assert.deepEqual([nameOf(one), files.length], [`ingest-${program}`, mounts.length]);
-    for (const [index, file] of files.entries()) {
-      const folder = at(mounts[index], 'mountPath');
-      assert.ok(file === folder || dirname(file) === folder, file);
-      const volume = listAt(pod, 'volumes').find((other) => at(other, 'name') === at(mounts[index], 'name'));
-      const map = generated.get(at(volume, 'configMap.name'));
-      if (map === undefined) assert.equal(at(volume, 'configMap.name'), 'ingest-gateway-crl');
-      else assert.ok(file === folder || map.includes(basename(file)), file);
-    }
+    assert.deepEqual(envOf(pod), Object.fromEntries(files.map(([key, folder, file]) => [key, folder + file])));
+    const [mounts, volumes] = [listAt(pod, 'containers.0.volumeMounts'), listAt(pod, 'volumes')];
+    const maps = mounts.map((mount, index) => {
+      assert.equal(at(mount, 'name'), at(volumes[index], 'name'));
+      return [at(mount, 'mountPath'), at(volumes[index], 'configMap.name')];
+    });
+    assert.deepEqual([nameOf(one), maps], [`ingest-${program}`, files.map(([, folder, , map]) => [folder, map])]);
   }
 });
 
