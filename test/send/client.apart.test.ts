@@ -171,6 +171,16 @@ describe('a client that the gateway does not accept for a while', () => {
     assert.deepEqual(await kinds(sendEvents([], { url: gateway.url, journal })), []);
   });
 
+  it('yields the results of all events in its journal, also of one that it has begun to send', async () => {
+    const journal = join(temporaryFolder(), 'journal');
+    writeFileSync(journal, `${JSON.stringify({ put: 1, body: JSON.stringify(event('a')) })}\n`);
+    gateway.next('silence');
+    const client = createClient({ url: gateway.url, journal, timeoutMs: 300 });
+    await eventually('it has begun', () => gateway.requests === 1);
+    assert.deepEqual(await kinds(client.sendEvents([])), ['accepted']);
+    await client.close();
+  });
+
   it('pauses for at most ten seconds, and closes without waiting for the end of a pause', async (t) => {
     gateway.next(...Array<NextAnswer>(20).fill('unavailable'));
     const client = createClient({ url: gateway.url, journal: join(temporaryFolder(), 'journal'), tries: 1 });
