@@ -83,8 +83,12 @@ describe('erase', () => {
     writeFileSync(file, '\uFEFFone\n\ntwo\r\nthree\nnone\none\n');
     const counts = { ...ERASED, warehouse: 1, quarantine: 1, already: 1, unknown: ['none'] };
     const actor = `${userInfo().username}@${hostname()}`;
-    const told = `^audit: <time> ${actor} erase one two three none: 2 changed\n[^]*no event with the id none was found\n$`;
-    const { questions } = await admin.assertShows(t, `erase --file ${file} --json`, 1, counts, new RegExp(told));
+    const told = `^audit: <time> ${actor} erase one two three none: 2 changed\n1 event already erased\nno event with the id none was found\n$`;
+    const steps: string[] = [];
+    const { questions } = await admin.assertShows(t, `erase --file ${file} --json`, 1, counts, new RegExp(told), {
+      progress: (text) => void steps.push(text),
+    });
+    assert.deepEqual(steps.slice(-2), ['erasing: 4 of 4 events', '']);
     assert.deepEqual(questions, ['Erase 4 events for good?']);
     assert.ok(!bytes().includes(SECRET));
     assert.deepEqual(admin.audit(), [

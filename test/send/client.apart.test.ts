@@ -181,6 +181,17 @@ describe('a client that the gateway does not accept for a while', () => {
     await client.close();
   });
 
+  it('reports an event of its journal that is refused for good later', async () => {
+    gateway.next('unavailable', 409);
+    const resumed = Promise.withResolvers<SendResult<Buffer>>();
+    const options = { url: gateway.url, journal: join(temporaryFolder(), 'journal'), tries: 1 };
+    const client = createClient({ ...options, onResumed: resumed.resolve });
+    assert.equal((await client.send(event('a'))).kind, 'refused');
+    const result = await resumed.promise;
+    assert.ok(result.kind === 'refused' && result.code === 'EVENT_ID_CONFLICT');
+    await client.close();
+  });
+
   it('pauses for at most ten seconds, and closes without waiting for the end of a pause', async (t) => {
     gateway.next(...Array<NextAnswer>(20).fill('unavailable'));
     const client = createClient({ url: gateway.url, journal: join(temporaryFolder(), 'journal'), tries: 1 });
@@ -223,7 +234,9 @@ describe('a client that the gateway does not accept for a while', () => {
 
   it('ends at the time limit of close, with the events that were not sent, and so does a call whose signal aborts', async () => {
     gateway.next(...Array<NextAnswer>(3).fill('silence'));
-    const client = createClient({ url: gateway.url, concurrency: 2, pipelining: 1 });
+    const told: string[] = [];
+    const onResult = ({ kind }: SendResult<unknown>): unknown => told.push(kind);
+    const client = createClient({ url: gateway.url, concurrency: 2, pipelining: 1, onResult });
     const own = new AbortController();
     const [silent, waiting, aborted, held] = [event('a'), event('b'), event('c'), event('d')];
     const sent = [silent, waiting, held].map((one) => client.send(one));
@@ -234,6 +247,7 @@ describe('a client that the gateway does not accept for a while', () => {
     assert.equal((await one).kind, 'interrupted');
     assert.deepEqual(await client.close({ timeoutMs: 1 }), [silent, waiting, held]);
     assert.deepEqual(await kindsOf(sent), ['interrupted']);
+    assert.deepEqual(told, Array(4).fill('interrupted'));
     const other = createClient({ url: gateway.url });
     gateway.next('silence');
     const late = new AbortController();
