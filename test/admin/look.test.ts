@@ -67,14 +67,14 @@ describe('status', () => {
       '1 event of ingest waits, and no consumer has a heartbeat',
     );
     await consumer(60_000, 'live');
-    const old = /^the oldest of 1 event of ingest has waited for 5 min \d+ s$/;
+    const old = /^the oldest of 1 event of ingest has waited for \d+ min \d+ s$/;
     await admin.assertShows(t, 'status', AttentionNeeded, undefined, old);
     await admin.redis.command('XACK', 'ingest', 'warehouse', read ?? '');
     await add(unread);
     await admin.assertShows(t, 'status', AttentionNeeded, undefined, old);
     await admin.redis.command('DEL', 'ingest');
     await admin.redis.command('XGROUP', 'CREATE', 'ingest', 'warehouse', '0', 'MKSTREAM');
-    await add(`${Date.now() - 240_000}-0`);
+    await add(`${Date.now() - 30_000}-0`);
     await admin.assertShows(t, 'status', 0);
   });
 

@@ -15,7 +15,7 @@ const namesAt = (from: unknown, path: string, member = 'name'): readonly unknown
   listAt(from, path).map((one) => at(one, member));
 
 const envOf = (pod: unknown): Record<string, string> =>
-  Object.fromEntries(listAt(pod, 'containers.0.env').map((one) => [at(one, 'name'), String(at(one, 'value'))]));
+  Object.fromEntries(listAt(pod, 'containers.0.env').map((one) => [String(at(one, 'name')), String(at(one, 'value'))]));
 
 /** Asserts the values at paths. */
 function assertHas(object: unknown, wanted: Readonly<Record<string, unknown>>): void {
