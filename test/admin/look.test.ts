@@ -82,13 +82,14 @@ describe('status', () => {
     const copy = (state: string, lagSeconds: number) => ({ address: '127.0.0.1:1', state, lagSeconds });
     const [live, late, loading] = [copy('online', 3), copy('online', 4), copy('wait_bgsave', 0)];
     const silent = '1 of 2 replicas do not acknowledge, and 2 must: gateways refuse events';
-    const changed = (copies: readonly object[], required: number): Partial<Session> => {
+    const changed = (more: object, ofPartition: object = {}): Partial<Session> => {
       const { queue } = admin.session(t);
       const streams = queue.streams.map((stream) => ({
         ...{ name: stream.name, close: () => stream.close() },
         status: async () => {
           const found = await stream.status();
-          return { ...found, server: { ...found.server, name: 'one', copies, required } };
+          const partition = { ...found.partition, ...ofPartition };
+          return { ...found, partition, server: { ...found.server, name: 'one', ...more } };
         },
       }));
       return { queue: { ...queue, streams } as unknown as Session['queue'] };
@@ -102,12 +103,33 @@ describe('status', () => {
       // Replicas that are not connected are shown, but not called silent.
       [[live], 2, undefined, []],
     ] as const) {
-      const change = { ...changed(copies, required), replicasRequired: configured };
+      const change = { ...changed({ copies, required }), replicasRequired: configured };
       const exit = troubles.length === 0 ? 0 : AttentionNeeded;
       await admin.assertShows(t, 'status', exit, undefined, troubles.map((text) => `one: ${text}`).join(), change);
     }
+    const { warehouse } = admin.session(t);
+    const counts = () => Promise.resolve({ events: 1_234_567, estimated: true, quarantine: [] });
+    const change = changed(
+      { memoryBytes: 2_621_440, memoryLimitBytes: 8 * 2 ** 30 },
+      { unread: undefined, oldestUnlandedMs: 3_905_000 },
+    );
+    await admin.assertShows(
+      t,
+      'status',
+      AttentionNeeded,
+      / one, 2\.5 MiB of 8\.0 GiB of [^]*\n {2}ingest .* unknown +0 +1 h 5 min\n[^]* about 1,234,567 events, /,
+      'an unknown number of events of ingest wait, and no consumer has a heartbeat',
+      { ...change, warehouse: { ...warehouse, counts } },
+    );
     await lose(admin);
-    await admin.assertShows(t, 'status', WarehouseFailed, undefined, undefined, changed([live, late], 2));
+    await admin.assertShows(
+      t,
+      'status',
+      WarehouseFailed,
+      undefined,
+      undefined,
+      changed({ copies: [late], required: 1 }),
+    );
   });
 
   it('shows the queue that answers, and fails if another one does not', async (t) => {
@@ -188,6 +210,7 @@ describe('event, quarantine list and quarantine show', () => {
       0,
       new RegExp(`${head}q/ingest/1-1 .*\n$`),
     );
+    await admin.assertShows(t, 'quarantine list', 1, undefined, '', { stopped: AbortSignal.abort() });
     const row = { id: 'one', traceparent: 'trace', producer: 'shop', reason: 'invalid_event: x', body: '{' };
     const shown = { ...row, entry: 'q/ingest/1-1', acceptedAt: '<time>', quarantinedAt: '<time>' };
     await admin.assertShows(t, 'quarantine show q/ingest/1-1 --json', 0, shown);

@@ -55,6 +55,9 @@ describe('tail', () => {
       ['1970-01-01T00:50:00.000Z', 'shop', 'order.paid', 'order-30', '47 B'],
     ]);
     assert.equal(cells((await admin.run(t, 'tail -n 100')).out).length, 30);
+    const stop = new AbortController();
+    const printed = () => Promise.resolve(true).finally(() => stop.abort());
+    await admin.assertShows(t, 'tail -n 3', 1, undefined, 'interrupted\n', { stopped: stop.signal, printed });
   });
 
   it('finds the last events in a dense stream', async (t) => {

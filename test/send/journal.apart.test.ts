@@ -77,7 +77,10 @@ describe('a journal', () => {
     next.settle(entries[1]?.number ?? 0);
     assert.ok(more > (entries.at(-1)?.number ?? 0), 'a new number');
     await next.close();
-    assert.deepEqual(await leftIn(path), ['b\n', binary.toString(), 'd']);
+    const third = await Journal.open(path, SYSTEM, OPEN);
+    assert.ok((await third.put(Buffer.from('e'))) > more, 'also without the settled events before it');
+    await third.close();
+    assert.deepEqual(await leftIn(path), ['b\n', binary.toString(), 'd', 'e']);
   });
 
   it('syncs an event before put resolves, but not a mark', async (t) => {
