@@ -183,12 +183,13 @@ describe('a client that the gateway does not accept for a while', () => {
 
   it('reports an event of its journal that is refused for good later', async () => {
     gateway.next('unavailable', 409);
-    const resumed = Promise.withResolvers<SendResult<Buffer>>();
-    const options = { url: gateway.url, journal: join(temporaryFolder(), 'journal'), tries: 1 };
-    const client = createClient({ ...options, onResumed: resumed.resolve });
+    const resumed: SendResult<Buffer>[] = [];
+    const onResumed = (result: SendResult<Buffer>): unknown => resumed.push(result);
+    const journal = join(temporaryFolder(), 'journal');
+    const client = createClient({ url: gateway.url, journal, tries: 1, onResumed });
     assert.equal((await client.send(event('a'))).kind, 'refused');
-    const result = await resumed.promise;
-    assert.ok(result.kind === 'refused' && result.code === 'EVENT_ID_CONFLICT');
+    const [result] = await eventually('it is reported', () => resumed.length > 0 && resumed);
+    assert.ok(result?.kind === 'refused' && result.code === 'EVENT_ID_CONFLICT');
     await client.close();
   });
 
@@ -203,7 +204,9 @@ describe('a client that the gateway does not accept for a while', () => {
     });
     assert.equal((await client.send(event('a'))).kind, 'refused');
     await eventually('the client pauses', () => pauses.length === 12);
-    await client.close();
+    let isClosed = false;
+    void client.close().finally(() => (isClosed = true));
+    await eventually('the client is closed', () => isClosed);
     assert.ok((pauses[0] ?? 0) <= 500 && pauses.every((ms) => ms <= 10_000) && (pauses.at(-1) ?? 0) >= 5_000);
   });
 
