@@ -2,6 +2,8 @@ import assert from 'node:assert/strict';
 import { existsSync, readFileSync } from 'node:fs';
 import { describe, it } from 'node:test';
 import { QueueFailed, streamOf } from '../../lib/ingest/queue-admin.ts';
+import type { Clock } from '../../lib/process/clock.ts';
+import { SYSTEM } from '../support/system.ts';
 import { InProcess, no, poison } from './in-process.ts';
 
 const good = (id: string): Buffer => Buffer.from(`{"id":"${id}","type":"t"}`);
@@ -22,6 +24,8 @@ describe('quarantine drop', () => {
     await admin.assertShows(t, 'quarantine drop --reason invalid_event --since 2100-01-01 --json', 1, { dropped: 0 });
     await admin.assertShows(t, 'quarantine drop --reason invalid_event --since 1h --json', 0, { dropped: 1_200 });
     assert.deepEqual(admin.column(QUARANTINE), ['q/ingest/x-1']);
+    const [record = ''] = admin.column("SELECT what FROM ingest_audit WHERE command = 'drop'");
+    assert.match(String(record), /^--reason invalid_event --since 20[-\d]+T[\d:.]+Z$/);
   });
 
   it('leaves no byte of the body in the file or its log, as erase does', async (t) => {
@@ -117,6 +121,16 @@ describe('quarantine replay', () => {
     const queue = { uri: '', streams: [...admin.queue(t, admin.redis.uri).streams, ...away] };
     await admin.assertShows(t, 'quarantine replay --all', QueueFailed, /^1 event landed\n/, undefined, { queue });
     assert.deepEqual(admin.column('SELECT id FROM events'), ['a']);
+  });
+
+  it('ends if no consumer runs, and the event lands once one does', async (t) => {
+    await quarantineGood('ingest/1-1', 'good');
+    const fast = Object.assign(Object.create(SYSTEM.clock) as Clock, { ms: () => 50 * SYSTEM.clock.ms() });
+    const told = /no consumer is running: 1 event on the queue will land once one starts/;
+    await admin.assertShows(t, 'quarantine replay --all', 1, '0 events landed\n', told, { clock: fast });
+    await admin.consume(t);
+    await admin.landed();
+    assert.deepEqual([admin.column('SELECT id FROM events'), admin.column(QUARANTINE)], [['good'], []]);
   });
 
   it('is done if the event lands while it asks', async (t) => {

@@ -14,6 +14,13 @@ describe("ingest-admin's command line", () => {
     assert.deepEqual([json, yes], [true, true]);
   });
 
+  it('knows which commands write to the queue, and so make what it lacks', () => {
+    const writes = ['erase a', 'quarantine replay --all'];
+    const others = ['status', 'tail', 'event a', 'quarantine list', 'quarantine show a', 'quarantine drop --all'];
+    for (const line of [...writes, ...others, 'prune --older-than 48h', 'reconcile', 'reconcile --land'])
+      assert.equal((read(line) as CommandLine).changesQueue, writes.includes(line), line);
+  });
+
   it('parses a time, a date, or an age', async () => {
     for (const [text, expected] of [
       ['2026-01-31T10:00:00Z', NOW - 2 * 3_600_000],

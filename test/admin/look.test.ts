@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { QueueFailed } from '../../lib/ingest/queue-admin.ts';
 import { WarehouseFailed } from '../../lib/ingest/warehouse-admin.ts';
-import { AttentionNeeded } from '../../lib/admin/session.ts';
+import { AttentionNeeded, type Session } from '../../lib/admin/session.ts';
 import { InProcess, landing, poison } from './in-process.ts';
 import { eventually, temporaryFolder } from '../support/scope.ts';
 
@@ -48,6 +48,90 @@ describe('status', () => {
     );
   });
 
+  it('needs attention while an event that was read or not waits for five minutes, or has no consumer', async (t) => {
+    const [read, unread] = [305, 302].map((ageS) => `${Date.now() - ageS * 1_000}-0`);
+    const add = (entry = '') =>
+      admin.redis.command('XADD', 'ingest', entry, 'producer', 'p', 'body', '{"id":"a","type":"t"}');
+    const consumer = (heartbeatMs: number, name: string) =>
+      admin.redis.command('ZADD', '{ingest}:replicas', String(Date.now() + heartbeatMs), name);
+    await admin.redis.command('XGROUP', 'CREATE', 'ingest', 'warehouse', '0', 'MKSTREAM');
+    await admin.assertShows(t, 'status', 0);
+    await add(read);
+    await admin.redis.command('XREADGROUP', 'GROUP', 'warehouse', 'dead', 'STREAMS', 'ingest', '>');
+    await consumer(-60_000, 'dead');
+    await admin.assertShows(
+      t,
+      'status',
+      AttentionNeeded,
+      /^ {2}ingest .* 0 +1 /m,
+      '1 event of ingest waits, and no consumer has a heartbeat',
+    );
+    await consumer(60_000, 'live');
+    const old = /^the oldest of 1 event of ingest has waited for \d+ min \d+ s$/;
+    await admin.assertShows(t, 'status', AttentionNeeded, undefined, old);
+    await admin.redis.command('XACK', 'ingest', 'warehouse', read ?? '');
+    await add(unread);
+    await admin.assertShows(t, 'status', AttentionNeeded, undefined, old);
+    await admin.redis.command('DEL', 'ingest');
+    await admin.redis.command('XGROUP', 'CREATE', 'ingest', 'warehouse', '0', 'MKSTREAM');
+    await add(`${Date.now() - 30_000}-0`);
+    await admin.assertShows(t, 'status', 0);
+  });
+
+  it('needs attention if fewer replicas acknowledge than a gateway or this setting requires, but not before a failure', async (t) => {
+    const copy = (state: string, lagSeconds: number) => ({ address: '127.0.0.1:1', state, lagSeconds });
+    const [live, late, loading] = [copy('online', 3), copy('online', 4), copy('wait_bgsave', 0)];
+    const silent = '1 of 2 replicas do not acknowledge, and 2 must: gateways refuse events';
+    const changed = (more: object, ofPartition: object = {}): Partial<Session> => {
+      const { queue } = admin.session(t);
+      const streams = queue.streams.map((stream) => ({
+        ...{ name: stream.name, close: () => stream.close() },
+        status: async () => {
+          const found = await stream.status();
+          const partition = { ...found.partition, ...ofPartition };
+          return { ...found, partition, server: { ...found.server, name: 'one', ...more } };
+        },
+      }));
+      return { queue: { ...queue, streams } as unknown as Session['queue'] };
+    };
+    for (const [copies, required, configured, troubles] of [
+      [[live, live], 2, undefined, []],
+      [[live, late], 2, undefined, [silent]],
+      [[live, loading], 1, 2, [silent]],
+      [[live, late], 2, 1, [silent]],
+      [[live, late], 1, 1, []],
+      // Replicas that are not connected are shown, but not called silent.
+      [[live], 2, undefined, []],
+    ] as const) {
+      const change = { ...changed({ copies, required }), replicasRequired: configured };
+      const exit = troubles.length === 0 ? 0 : AttentionNeeded;
+      await admin.assertShows(t, 'status', exit, undefined, troubles.map((text) => `one: ${text}`).join(), change);
+    }
+    const { warehouse } = admin.session(t);
+    const counts = () => Promise.resolve({ events: 1_234_567, estimated: true, quarantine: [] });
+    const change = changed(
+      { memoryBytes: 2_621_440, memoryLimitBytes: 8 * 2 ** 30 },
+      { unread: undefined, oldestUnlandedMs: 3_905_000 },
+    );
+    await admin.assertShows(
+      t,
+      'status',
+      AttentionNeeded,
+      / one, 2\.5 MiB of 8\.0 GiB of [^]*\n {2}ingest .* unknown +0 +1 h 5 min\n[^]* about 1,234,567 events, /,
+      'an unknown number of events of ingest wait, and no consumer has a heartbeat',
+      { ...change, warehouse: { ...warehouse, counts } },
+    );
+    await lose(admin);
+    await admin.assertShows(
+      t,
+      'status',
+      WarehouseFailed,
+      undefined,
+      undefined,
+      changed({ copies: [late], required: 1 }),
+    );
+  });
+
   it('shows the queue that answers, and fails if another one does not', async (t) => {
     await admin.accept(t, 'one', '{"id":"one","type":"t"}');
     const queue = admin.queue(t, `dispatcher://127.0.0.1:${admin.redis.port},127.0.0.1:1`);
@@ -78,6 +162,17 @@ describe('event, quarantine list and quarantine show', () => {
     await admin.assertShows(t, 'event one', 0, new RegExp(queue.source + warehouse.source + quarantine.source));
     const json = JSON.parse((await admin.run(t, 'event one --json')).out) as Record<string, Record<string, unknown>>;
     assert.deepEqual([json['queue']?.['state'], json['warehouse']?.['erased']], ['unread', false]);
+    const [{ entry } = assert.fail()] = await admin.redis.entries();
+    const [group, ingest] = ['warehouse', 'ingest'];
+    const steps: readonly (readonly string[])[] = [
+      ['not read by a consumer yet', 'PING'],
+      ['held by a consumer', 'XREADGROUP', 'GROUP', group, 'one', 'STREAMS', ingest, '>'],
+      ['acknowledged by a consumer', 'XACK', ingest, group, entry],
+    ];
+    for (const [state, name = '', ...args] of steps) {
+      await admin.redis.command(name, ...args);
+      await admin.assertShows(t, 'event one', 0, new RegExp(`^queue: ingest, entry ${entry}, ${state}\n`));
+    }
     assert.deepEqual((json['quarantine'] as unknown as { bodyHex: string }[])[0]?.bodyHex, '00ff');
   });
 
@@ -115,6 +210,7 @@ describe('event, quarantine list and quarantine show', () => {
       0,
       new RegExp(`${head}q/ingest/1-1 .*\n$`),
     );
+    await admin.assertShows(t, 'quarantine list', 1, undefined, '', { stopped: AbortSignal.abort() });
     const row = { id: 'one', traceparent: 'trace', producer: 'shop', reason: 'invalid_event: x', body: '{' };
     const shown = { ...row, entry: 'q/ingest/1-1', acceptedAt: '<time>', quarantinedAt: '<time>' };
     await admin.assertShows(t, 'quarantine show q/ingest/1-1 --json', 0, shown);
@@ -156,18 +252,33 @@ describe('schema try', () => {
       "  worse  must have required property 'n'",
     ];
     await admin.assertShows(t, `schema try ${strict} --since 1h`, 1, `${refused.join('\n')}\n`);
+    const landedAt = (hours: number): unknown =>
+      admin.sql(`UPDATE events SET landed_at = '${new Date(Date.now() - hours * 3_600_000).toISOString()}'`);
+    landedAt(23);
     await admin.assertShows(t, `schema try ${strict} --json`, 1, /"type":"t",.*"events":3,"refused":2,/);
+    landedAt(25);
+    await admin.assertShows(t, `schema try ${strict} --json`, 1, /"type":"t",.*"events":0,/);
+    landedAt(0);
     const lenient = schema('t.json', '{"type":"object"}');
     const quarantined = [event('cured', { type: 't', n: '1' }), event('other', { type: 'u' })].map((one) => ({
       ...{ ...one, entry: `q/ingest/1-${one.id}`, reason: 'schema: /n must be integer' },
     }));
     await admin.warehouse.quarantine(quarantined);
     await admin.assertShows(t, `schema try ${lenient}`, 0, /^1 of 1 event quarantined by a schema would land$/m);
+    const stopped = AbortSignal.abort();
+    await admin.assertShows(t, `schema try ${lenient}`, 1, undefined, /^interrupted: newer events/, { stopped });
     const stays = /^0 of 1 event quarantined by a schema would land\n {2}cured {2}\/n must be integer$/m;
     await admin.assertShows(t, `schema try ${schema('t.json', rules)}`, 1, stays);
     admin.sql("UPDATE events_quarantine SET quarantined_at = '2026-01-01T00:00:00.000Z'");
     const none = /^2 of 3 events of t since .* would be refused\n.*\n.*\n$/;
     await admin.assertShows(t, `schema try ${strict}`, 1, none);
+    admin.sql('DELETE FROM events');
+    await admin.assertShows(
+      t,
+      `schema try ${schema('t.json', '{}')} --since 2026-01-01`,
+      0,
+      /^0 of 0 events [^]*^1 of 1 event quar/m,
+    );
   });
 
   it('reports a type without events and an unusable file', async (t) => {

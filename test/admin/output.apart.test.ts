@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { before, describe, it } from 'node:test';
 import { createSqliteWarehouse } from '../../lib/sqlite/warehouse.ts';
+import { Program } from '../support/program.ts';
 import { TestRedis } from '../support/redis.ts';
 import { sqliteStore } from '../support/warehouse-store.ts';
 import { Admin } from './admin.ts';
@@ -84,6 +85,9 @@ describe('a list of more rows than a pipe holds', () => {
     const { code, err } = await reading;
     assert.equal(code, 2);
     assert.match(err, /ids, line 2: invalid event id/);
+    const args = ['erase', '--file', '-', '--yes'];
+    const typed = new Program('ingest-admin', { args, env: admin.env, input: 'a\tb\n' });
+    assert.deepEqual([await typed.ended, /-, line 1: invalid event id/.test(typed.output)], [2, true], typed.output);
     const { child, ended } = admin.start('erase', '--file', pipe, '--yes');
     const writer = await open(pipe, 'w');
     child.kill('SIGINT');

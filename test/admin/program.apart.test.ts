@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { execFileSync, spawn } from 'node:child_process';
-import { chmodSync, chownSync, renameSync, symlinkSync, writeFileSync } from 'node:fs';
+import { chmodSync, chownSync, linkSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { before, describe, it } from 'node:test';
 import { withRunning } from '../../bin/state-folder.ts';
@@ -59,6 +59,10 @@ describe('ingest-admin', () => {
     const asking = await noQueue.run('quarantine', 'drop', '--all');
     assert.deepEqual([asking.code, /Without a terminal, --yes is required/.test(asking.err)], [2, true], asking.err);
     assert.equal((await store.quarantine()).length, 1);
+    const other = new Admin(redis, store);
+    await other.json(1, 'erase', 'none');
+    await redis.command('HSET', '{ingest}:queue', 'partitions', '3');
+    assert.equal((await other.run('status')).code, 2, 'the setting must change, not the queue');
   });
 });
 
@@ -149,6 +153,10 @@ describe('the settings of ingest-admin', () => {
       assert.deepEqual(found(), [ignored, 1], 'the file of another user');
       chownSync(path, 0, 0);
     }
+    linkSync(path, `${path}.other`);
+    assert.deepEqual(found(), [ignored, 1], 'a file with two names');
+    rmSync(`${path}.other`);
+    assert.deepEqual(found(), [read, 0]);
     renameSync(path, `${path}.own`);
     symlinkSync(`${path}.own`, path);
     assert.deepEqual(found(), [ignored, 0], 'a link');
@@ -182,5 +190,6 @@ it('ingest-admin asks on a terminal before a change, and accepts only yes', asyn
     child.stdin.write(`${answer}\n`);
     assert.equal(await ended, rows, seen.out);
     assert.equal((await store.quarantine()).length, rows);
+    assert.equal(seen.out.includes('nothing was changed'), answer === 'y', seen.out);
   }
 });

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { existsSync, lstatSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { existsSync, lstatSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it, type TestContext } from 'node:test';
 import { UsageError } from '../../lib/admin/session.ts';
@@ -183,8 +183,21 @@ describe('reconcile', () => {
     admin.sql(`DELETE FROM events; INSERT INTO events SELECT * FROM saved WHERE id <> 'c';
       DELETE FROM events_quarantine; INSERT INTO events_quarantine SELECT * FROM saved_q; DELETE FROM ingest_audit;
       DROP TABLE saved; DROP TABLE saved_q`);
-    await assertFound(t, { entries: 4, landed: 1, erased: 2, missing: 1, bodiesBack: 2 }, 1);
-    await assertFound(t, { entries: 4, landed: 1, erased: 2, missing: 1, bodiesBack: 2 }, 0, ' --land');
+    // The restored warehouse also has the record of an earlier erasure of the same id.
+    const earlier = {
+      id: 'earlier',
+      atMs: Date.now() - 90_000_000,
+      actor: 'me',
+      command: 'erase',
+      what: 'a\n',
+      changed: 1,
+    };
+    await admin.session(t).warehouse.audit(earlier);
+    const file = join(temporaryFolder(), 'ingest.prom');
+    const found = { entries: 4, landed: 1, erased: 2, missing: 1, bodiesBack: 2 };
+    await assertFound(t, found, 1);
+    await assertFound(t, found, 0, ` --land --metrics ${file}`);
+    assert.match(readFileSync(file, 'utf8'), /^ingest_reconcile_bodies_back 0$/m, 'erased again');
     await assertFound(t, { entries: 4, landed: 2, erased: 2 });
     const all = 'SELECT CAST(body AS TEXT) FROM events UNION ALL SELECT CAST(body AS TEXT) FROM events_quarantine';
     assert.equal(admin.column(all).filter((one) => String(one).includes(SECRET)).length, 2, 'b and c');
@@ -231,7 +244,11 @@ describe('reconcile', () => {
     await admin.redis.command('XADD', 'ingest-a', '*', 'producer', 'shop', 'body', body('bystander'));
     const queue = { uri: '', streams: [...first.streams, ...other.streams] };
     await admin.assertShows(t, line, 1, /1 body held by a consumer/, undefined, { clock: fast, queue });
-    await admin.assertShows(t, 'erase a', 1, undefined, /^not done: a consumer holds 1 entry;/m, { clock: fast });
+    let waitedMs = 0;
+    const sleep = (ms: number) => Promise.resolve(void (waitedMs += ms));
+    const clock = Object.assign(Object.create(SYSTEM.clock) as Clock, { ms: () => waitedMs, sleep });
+    await admin.assertShows(t, 'erase a', 1, undefined, /^not done: a consumer holds 1 entry;/m, { clock });
+    assert.ok(waitedMs > 29_000 && waitedMs < 31_000, String(waitedMs));
     assert.match(readFileSync(file, 'utf8'), /^ingest_reconcile_bodies_back 1$/m);
     assert.match(JSON.stringify(await admin.redis.entries()), new RegExp(SECRET));
     await admin.redis.command('XACK', 'ingest', 'warehouse', entry);
@@ -308,9 +325,18 @@ describe('reconcile', () => {
 
   it('leaves out entries that are older than a day and have landed', async (t) => {
     await group();
-    await add('old', 'shop', body('old'), `${Date.now() - 90_000_000}-0`);
-    await add('new', 'shop', body('new'), `${Date.now() - 80_000_000}-0`);
-    await assertFound(t, { entries: 2, waiting: 2 });
+    const times = [90_000_000, 80_000_000].map((agoMs) => Date.now() - agoMs);
+    for (const [at, ms] of times.entries()) await add(`e-${at}`, 'shop', body(`e-${at}`), `${ms}-0`);
+    const { hours } = await assertFound(t, { entries: 2, waiting: 2 });
+    const { bodiesBack: _, ...counts } = { ...NONE, entries: 1, waiting: 1 };
+    assert.deepEqual(
+      hours,
+      times.map((ms) => ({
+        ...counts,
+        producer: 'shop',
+        hour: `${new Date(ms).toISOString().slice(0, 13)}:00:00.000Z`,
+      })),
+    );
     await read();
     await forget();
     await assertFound(t, { entries: 1, missing: 1 }, 1);
@@ -331,14 +357,20 @@ describe('reconcile', () => {
 
   it('writes its result for a textfile collector, and reads at the rate it was given', async (t) => {
     await group();
-    for (let at = 0; at < 20; at += 1) await add(`e-${at}`);
+    for (let at = 0; at < 22; at += 1) await add(`e-${at}`);
     const file = join(temporaryFolder(), 'ingest.prom');
     const startMs = Date.now();
-    await assertFound(t, { entries: 20, waiting: 20 }, 0, ` --rate 40 --metrics ${file}`);
+    await assertFound(t, { entries: 22, waiting: 22 }, 0, ` --rate 40 --metrics ${file}`);
     assert.ok(Date.now() - startMs >= 490);
     const [waiting, missing] = ['waiting', 'missing'].map((place) => `ingest_reconcile_events\\{place="${place}"\\}`);
     const end = 'ingest_reconcile_end_timestamp_seconds \\d+\\.\\d{3}';
-    assert.match(readFileSync(file, 'utf8'), new RegExp(`\n${waiting} 20\n${missing} 0\n[^]*\n${end}\n$`));
+    const written = readFileSync(file, 'utf8');
+    assert.match(written, new RegExp(`\n${waiting} 22\n${missing} 0\n[^]*\n${end}\n$`));
+    assert.equal(statSync(file).mode & 0o777, 0o644, 'node exporter may read it');
+    const told = 'interrupted; run again for the rest\n';
+    const stopped = AbortSignal.abort();
+    await admin.assertShows(t, `reconcile --metrics ${file}`, 1, undefined, told, { stopped });
+    assert.equal(readFileSync(file, 'utf8'), written, 'the result of the last complete check');
     const [link, pipe] = [`${file}.link`, `${file}.pipe`];
     symlinkSync(file, link);
     await admin.assertShows(t, `reconcile --metrics ${link}`, 0);
@@ -346,5 +378,8 @@ describe('reconcile', () => {
     const why = `--metrics ${pipe}: expected a regular file`;
     await admin.assertShows(t, `reconcile --metrics ${pipe}`, UsageError, undefined, why);
     assert.ok(lstatSync(link).isSymbolicLink() && lstatSync(pipe).isFIFO());
+    await read();
+    await forget();
+    await admin.assertShows(t, 'reconcile', 1, /\n(?:missing: .*\n){20}and 2 more\n$/);
   });
 });

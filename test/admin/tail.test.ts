@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it, type TestContext } from 'node:test';
 import { QueueFailed, type QueuedStream } from '../../lib/ingest/queue-admin.ts';
 import { InProcess } from './in-process.ts';
+import { GENEROUS_MS } from '../support/deadline.ts';
 import { eventually } from '../support/scope.ts';
 import { SYSTEM } from '../support/system.ts';
 
@@ -54,6 +55,9 @@ describe('tail', () => {
       ['1970-01-01T00:50:00.000Z', 'shop', 'order.paid', 'order-30', '47 B'],
     ]);
     assert.equal(cells((await admin.run(t, 'tail -n 100')).out).length, 30);
+    const stop = new AbortController();
+    const printed = () => Promise.resolve(true).finally(() => stop.abort());
+    await admin.assertShows(t, 'tail -n 3', 1, undefined, 'interrupted\n', { stopped: stop.signal, printed });
   });
 
   it('finds the last events in a dense stream', async (t) => {
@@ -156,5 +160,11 @@ describe('tail', () => {
     const change = { queue, stopped: stop.signal, printed, clock: { ...SYSTEM.clock, sleep: () => Promise.resolve() } };
     const told = 'ingest-b: it is away\n';
     await admin.assertShows(t, 'tail -n 1 --follow', 0, undefined, told + told, change);
+    // It ends when its output has no reader any more.
+    let reads = 0;
+    const left = { printed: () => Promise.resolve((reads += 1) < 3), clock: change.clock };
+    const end = AbortSignal.timeout(GENEROUS_MS);
+    await admin.assertShows(t, 'tail -n 1 --follow', 0, undefined, '', { ...left, stopped: end });
+    assert.equal(reads, 3);
   });
 });

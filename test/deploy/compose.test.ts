@@ -10,6 +10,10 @@ import { temporaryFolder } from '../support/scope.ts';
 import { alertRules, consumerOf, DEPLOY, deployFile, gatewayOf } from './deploy-files.ts';
 
 interface Service {
+  readonly image: string;
+  readonly ports?: readonly string[];
+  readonly depends_on?: unknown;
+  readonly configs?: readonly { readonly source: string; readonly target: string }[];
   readonly environment?: Readonly<Record<string, string>>;
   readonly command?: readonly string[];
   readonly volumes?: readonly string[];
@@ -18,6 +22,7 @@ interface Service {
 }
 
 interface Compose {
+  readonly volumes: object;
   readonly services: Readonly<Record<string, Service>>;
   readonly configs: Readonly<Record<string, { readonly content: string }>>;
 }
@@ -37,15 +42,36 @@ describe('compose.yaml', () => {
     assert.ok(!validate({ ...compose, configs, servises: {} }), 'the schema refuses what it does not know');
   });
 
-  it('restarts programs and stores until they are stopped, and sets a password for Redis', () => {
-    const { services } = compose;
+  it('restarts programs and stores until they are stopped, confines them, and sets passwords', () => {
+    const { services, volumes } = compose;
     for (const name of ['gateway', 'consumer-1', 'consumer-2', 'consumer-3', 'redis', 'postgres'])
       assert.equal(services[name]?.restart, 'unless-stopped', name);
-    assert.match(services['redis']?.command?.join(' ') ?? '', /--requirepass \$\{REDIS_PASSWORD:\?\}/);
-    for (const { environment } of Object.values(services)) {
-      const uri = environment?.['INGEST_QUEUE_URI'];
-      if (uri !== undefined) assert.match(uri, /^redis:\/\/:\$\{REDIS_PASSWORD:\?\}@/);
+    for (const [name, service] of Object.entries(services)) {
+      const { environment = {}, ports = [] } = service;
+      // Only producers connect from other machines.
+      for (const port of ports) assert.ok(port === '8443:8443' || port.startsWith('127.0.0.1:'), port);
+      if (!service.image.startsWith('ingest-gateway:')) continue;
+      const confined = { read_only: true, cap_drop: ['ALL'], security_opt: ['no-new-privileges:true'] };
+      assert.deepEqual(service, { ...service, ...confined, image: 'ingest-gateway:VERSION' }, name);
+      if (name === 'tls') continue;
+      assert.equal(environment['INGEST_QUEUE_URI'], 'redis://:${REDIS_PASSWORD:?}@redis:6379');
+      assert.equal(environment['INGEST_WAREHOUSE_URI'], 'postgres://ingest:${POSTGRES_PASSWORD:?}@postgres/ingest');
     }
+    const { tls, gateway, redis, postgres } = services;
+    assert.deepEqual(gateway?.depends_on, {
+      ...{ redis: { condition: 'service_started' }, postgres: { condition: 'service_started' } },
+      tls: { condition: 'service_completed_successfully' },
+    });
+    const stored = [tls, redis, postgres].map((service) => service?.volumes?.at(-1));
+    assert.deepEqual(stored, ['tls:/tls', 'redis:/data', 'postgres:/var/lib/postgresql/data']);
+    assert.deepEqual(Object.keys(volumes), ['tls', 'redis', 'postgres']);
+    const [, password, ...settings] = redis?.command?.join(' ').split(' --') ?? [];
+    assert.equal(password, 'requirepass ${REDIS_PASSWORD:?}');
+    const lines = deployFile('redis/redis.conf').split('\n');
+    assert.deepEqual(
+      settings,
+      lines.filter((line) => /^(?:append|maxmemory|stream-node)/.test(line)),
+    );
   });
 
   it('copies the keys of the runbook, which only their owner can read, for the user of the gateway', () => {
@@ -83,8 +109,21 @@ describe('compose.yaml', () => {
       scraped.map(([, name]) => name),
       ['gateway', ...consumers],
     );
-    const redis = compose.services['redis']?.command?.join(' ') ?? '';
-    for (const wanted of ['appendonly yes', 'appendfsync everysec', 'maxmemory-policy noeviction'])
-      assert.ok(redis.includes(`--${wanted}`), redis);
+    const configs = services.flatMap((service) => service.configs ?? []);
+    assert.deepEqual(configs, [
+      { source: 'prometheus', target: '/etc/prometheus/prometheus.yml' },
+      { source: 'grafana-datasource', target: '/etc/grafana/provisioning/datasources/prometheus.yaml' },
+      { source: 'grafana-boards', target: '/etc/grafana/provisioning/dashboards/ingest.yaml' },
+    ]);
+    const read = (name: string): object => parse(compose.configs[name]?.content ?? '') as object;
+    // A window of two minutes in the alerts needs several samples.
+    assert.deepEqual(Object.values(read('prometheus'))[0], { scrape_interval: '15s', evaluation_interval: '15s' });
+    const source = { name: 'Prometheus', type: 'prometheus', url: 'http://prometheus:9090', isDefault: true };
+    assert.deepEqual(read('grafana-datasource'), { apiVersion: 1, datasources: [source] });
+    assert.ok(
+      compose.services['grafana']?.volumes
+        ?.join()
+        .includes(JSON.stringify(read('grafana-boards')).split('"').at(-2) ?? '?'),
+    );
   });
 });

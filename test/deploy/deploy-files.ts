@@ -31,12 +31,18 @@ const { groups } = parse(deployFile('alerts.yml')) as {
 };
 export const alertRules = groups.flatMap(({ rules }) => rules);
 
+interface Defaults {
+  readonly unit?: string;
+  readonly thresholds?: { readonly steps: readonly { readonly color: string; readonly value: number | null }[] };
+}
+
 export interface Panel {
   readonly type: string;
   readonly title: string;
   readonly links?: readonly { readonly url: string }[];
-  readonly fieldConfig?: { readonly defaults: { readonly thresholds?: { readonly steps: readonly unknown[] } } };
-  readonly targets?: readonly { readonly expr: string }[];
+  readonly datasource?: { readonly uid: string };
+  readonly fieldConfig?: { readonly defaults: Defaults };
+  readonly targets?: readonly { readonly expr: string; readonly legendFormat: string }[];
 }
 
 const { panels } = JSON.parse(deployFile('grafana/ingest.json')) as { panels: readonly Panel[] };

@@ -5,7 +5,6 @@ import { spawnSync } from 'node:child_process';
 import { globSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { describe, it } from 'node:test';
-import { SETTINGS } from '../../lib/process/settings.ts';
 import { temporaryFolder } from '../support/scope.ts';
 import { DEPLOY, deployFile, documents, ran } from './deploy-files.ts';
 import { tool } from '../support/tool.ts';
@@ -20,13 +19,6 @@ interface KubernetesObject {
   readonly kind: string;
   readonly metadata: { readonly name: string };
   readonly spec: unknown;
-}
-
-interface Deployment {
-  readonly spec: {
-    readonly replicas?: number;
-    readonly template: { readonly metadata: { readonly annotations?: Readonly<Record<string, string>> } };
-  };
 }
 
 const kubectl = tool('kubectl', 'kubernetes-client');
@@ -53,9 +45,7 @@ const example = [
   ...(documents(deployFile('kubernetes/admin-job.yaml')) as unknown as readonly KubernetesObject[]),
 ];
 const all = [...objects, ...example];
-const named = (kind: string): readonly string[] =>
-  objects.filter((object) => object.kind === kind).map(({ metadata }) => metadata.name);
-const deployments = objects.filter(({ kind }) => kind === 'Deployment') as unknown as readonly Deployment[];
+
 describe('the Kubernetes objects', () => {
   it('have values that the API accepts', async () => {
     for (const object of all) {
@@ -81,22 +71,6 @@ describe('the Kubernetes objects', () => {
     assert.equal(status, 0, stdout);
   });
 
-  it('set only keys that the programs know', () => {
-    for (const [, key = ''] of JSON.stringify(all).matchAll(/"name":"(INGEST_\w+)"/g))
-      assert.ok(key.replace(/_URI_FILE$/, '_URI') in SETTINGS, key);
-  });
-
-  it('are those of both programs, with each component', () => {
-    for (const kind of ['Deployment', 'PodDisruptionBudget', 'NetworkPolicy'])
-      assert.deepEqual(named(kind).toSorted(), ['ingest-consumer', 'ingest-gateway'], kind);
-    assert.deepEqual(named('Service'), ['ingest-gateway']);
-    assert.deepEqual(named('HorizontalPodAutoscaler'), ['ingest-gateway']);
-    assert.deepEqual(named('PodMonitor'), ['ingest']);
-    assert.deepEqual(named('PrometheusRule'), ['ingest']);
-    // The autoscaler decides about the number of gateways.
-    assert.deepEqual(deployments.map(({ spec }) => spec.replicas).toSorted(), [3, undefined]);
-  });
-
   it('name one image, which the example replaces in every pod', () => {
     const images = (of: readonly KubernetesObject[]): readonly string[] => [
       ...new Set([...JSON.stringify(of).matchAll(/"image":"([^"]+)"/g)].map(([, image = '']) => image)),
@@ -106,20 +80,6 @@ describe('the Kubernetes objects', () => {
     assert.deepEqual(images(rendered('example')), [`registry.example/${named}`]);
     for (const page of ['scale.md', 'compose.yaml', 'Containerfile', 'kubernetes/admin-job.yaml'])
       assert.ok(deployFile(page).includes(named), page);
-  });
-
-  it('of the example mount each ConfigMap that they name', () => {
-    const text = JSON.stringify(example);
-    for (const { kind, metadata } of example)
-      if (kind === 'ConfigMap') assert.ok(text.includes(`"configMap":{"name":"${metadata.name}"}`), metadata.name);
-  });
-
-  it('have their pods scraped once: by the pod monitor, or by annotations', () => {
-    const scraped = ({ spec }: Deployment): string | undefined =>
-      spec.template.metadata.annotations?.['prometheus.io/scrape'];
-    assert.deepEqual(deployments.map(scraped), [undefined, undefined]);
-    const plain = rendered('.').filter(({ kind }) => kind === 'Deployment') as unknown as readonly Deployment[];
-    assert.deepEqual(plain.map(scraped), ['true', 'true']);
   });
 
   it('are those of the commands of the pages, which kubectl understands up to the connection to a cluster', () => {

@@ -48,11 +48,23 @@ describe('the image', () => {
     const text = read('deploy/Containerfile').replaceAll('\\\n', '');
     const last = (word: string): string => [...text.matchAll(new RegExp(`^${word} (.*)$`, 'gm'))].at(-1)?.[1] ?? '';
     assert.deepEqual(['USER', 'STOPSIGNAL', 'CMD'].map(last), ['65532:65532', 'SIGTERM', '["ingest-gateway.js"]']);
+    const label = (name: string): string => `org.opencontainers.image.${name}=\${${name.toUpperCase()}}`;
+    assert.deepEqual([last('LABEL'), last('EXPOSE')], [['version', 'revision'].map(label).join(' '), '8443 9464']);
+    // The last stage copies the folder in which the first one has compiled the programs.
+    const [cache] = new Set(Array.from(text.matchAll(/^ENV NODE_COMPILE_CACHE=(.*)$/gm), ([, folder = '']) => folder));
+    assert.ok(last('COPY') === '--from=install /app /app' && cache === '/app/compile-cache');
+    assert.match(
+      last('RUN'),
+      /for program in gateway consumer send admin; do node ingest-\$program\.js --version; done$/,
+    );
     const ports = Object.fromEntries(
       [...text.matchAll(/(INGEST_\w+_ADDR)=0\.0\.0\.0:(\d+)/g)].map(([, key = '', port]) => [key, port]),
     );
     assert.deepEqual(ports, { INGEST_GATEWAY_ADDR: '8443', INGEST_ADMIN_ADDR: '9464', INGEST_CONSUMER_ADDR: '9464' });
-    assert.match(last('HEALTHCHECK'), /127\.0\.0\.1:9464\/health\/live.*ok \? 0 : 1\), \(\) => process\.exit\(1\)/);
+    assert.match(
+      last('HEALTHCHECK'),
+      /^--interval=10s --timeout=3s --start-period=10s .*127\.0\.0\.1:9464\/health\/live.*ok \? 0 : 1\), \(\) => process\.exit\(1\)/,
+    );
   });
 });
 
@@ -63,7 +75,8 @@ describe('the files of deploy/redis', () => {
     for (const name of ['ingest-gateway', 'ingest-consumer', 'ingest-admin', 'ingest-operator']) {
       const found = users.find((line) => line.startsWith(`user ${name} `)) ?? '';
       const rights = found.replace(/>\S+/, '>secret').split(' ').slice(2);
-      assert.equal(rights.filter((right) => right !== '+wait').join(' '), rule(name).join(' '), name);
+      // Among replicas, gateways wait for those that INGEST_QUEUE_REPLICAS requires.
+      assert.deepEqual(rights, name === 'ingest-gateway' ? [...rule(name), '+wait'] : rule(name), name);
     }
   });
 
@@ -82,10 +95,36 @@ describe('the files of deploy/redis', () => {
   });
 
   it('make two of three sentinels agree, after five seconds, and the replicas follow one by one', () => {
-    const [conf, acl] = [read('deploy/redis/sentinel.conf'), read('deploy/redis/sentinel-users.acl')];
-    assert.match(conf, /^sentinel monitor ingest \S+ 6379 2$[^]*^sentinel down-after-milliseconds ingest 5000$/m);
-    assert.match(conf, /^sentinel parallel-syncs ingest 1$/m);
-    assert.match(acl, /^user default off$/m);
+    const lines = (name: string) =>
+      read(`deploy/redis/${name}`)
+        .split('\n')
+        .filter((line) => /^[^#]/.test(line));
+    assert.deepEqual(lines('sentinel.conf'), [
+      ...[
+        'bind * -::*',
+        'port 26379',
+        'dir /var/lib/redis',
+        'protected-mode no',
+        'aclfile /etc/redis/sentinel-users.acl',
+      ],
+      ...['sentinel sentinel-user ingest-sentinel', 'sentinel sentinel-pass SENTINEL_PASSWORD'],
+      ...['sentinel monitor ingest 10.0.0.1 6379 2', 'sentinel auth-user ingest ingest-sentinel'],
+      ...['sentinel auth-pass ingest SENTINEL_PASSWORD', 'sentinel down-after-milliseconds ingest 5000'],
+      ...['sentinel failover-timeout ingest 30000', 'sentinel parallel-syncs ingest 1'],
+    ]);
+    const asks = '-@all +client|setname +sentinel|get-master-addr-by-name';
+    assert.deepEqual(lines('sentinel-users.acl'), [
+      'user default off',
+      ...['gateway', 'consumer', 'admin'].map(
+        (name) => `user ingest-${name} on >${name.toUpperCase()}_PASSWORD ${asks}`,
+      ),
+      'user ingest-operator on >OPERATOR_PASSWORD allchannels +@connection +info +role +sentinel',
+      'user ingest-sentinel on >SENTINEL_PASSWORD allchannels +ping +publish +subscribe +client|setname +sentinel|is-master-down-by-addr',
+    ]);
+    // Besides the settings of install.md.
+    const others = ['bind * -::*', 'port 6379', 'dir /var/lib/redis', 'protected-mode no'];
+    for (const line of [...others, 'masteruser ingest-replica', 'masterauth REPLICA_PASSWORD'])
+      assert.ok(lines('redis.conf').includes(line), line);
   });
 
   it('contain the settings of install.md', () => {

@@ -14,6 +14,29 @@ const chapters = new Map(
 );
 const anchors = anchorsOf(text);
 
+/** The panels of each unit, with the limit from which a value has another color. */
+const PANELS: Readonly<Record<string, readonly string[]>> = {
+  reqps: ['Accepted events', 'Landed events'],
+  'reqps red 1': ['Refusals by code', 'Shed events'],
+  's red 0.2': ['Latency of POST /events'],
+  'short red 1000': ['Events in flight'],
+  'short red 10000': ['Connections and handshakes'],
+  'short green 1': ['Queue available', 'Consumers', 'Consumers ready, warehouse reached', 'Parts of the queue'],
+  bytes: ['Memory'],
+  'h green 12': ['Hours until the memory is full'],
+  short: ['Events in the queue', 'Reloads', 'Versions'],
+  's red 300': ['Age of the oldest event that has not landed'],
+  's red 60': ['From acceptance to the row'],
+  'short red 1': ['Quarantined'],
+  'ops red 1': ['Failed attempts'],
+  'percentunit red 0.9': ['CPU'],
+  's red 0.1': ['Event loop lag, p99'],
+  's green 1209600': ['TLS files expire in'],
+  'percentunit green 0.01': ['Error budget left (28 days)'],
+  'short red 14.4': ['How fast the error budget burns'],
+  'percentunit red 0.01': ['Share of the time that processes stood still'],
+};
+
 describe('the runbook', () => {
   it('has a chapter for each alert, from meaning to resolution', () => {
     const alerts = alertRules.flatMap(({ alert, annotations }) => (alert ? [{ alert, annotations }] : []));
@@ -35,6 +58,29 @@ describe('the runbook', () => {
       assert.equal(links.length, 1, title);
       const [, anchor = ''] = /^\$\{runbook\}#(.+)$/.exec(links[0]?.url ?? '') ?? [];
       assert.ok(anchors.includes(anchor), `${title}: ${links[0]?.url}`);
+    }
+  });
+
+  it('describes panels whose units, limits and legends are those of their queries', () => {
+    for (const { title, datasource, fieldConfig, targets = [] } of boardPanels) {
+      const { unit, thresholds } = fieldConfig?.defaults ?? {};
+      const [first, ...more] = thresholds?.steps ?? [];
+      const limits = more.map(({ color, value }) => ` ${color} ${value}`).join('');
+      assert.ok(PANELS[`${unit}${limits}`]?.includes(title), title);
+      assert.deepEqual(first, { color: limits.startsWith(' green') ? 'red' : 'green', value: null }, title);
+      assert.equal(datasource?.uid, '${datasource}', title);
+      for (const { expr, legendFormat } of targets) {
+        const [, percent] = /^p(\d+)/.exec(legendFormat) ?? [];
+        assert.equal(/histogram_quantile\(([\d.]+)/.exec(expr)?.[1], percent && String(Number(percent) / 100), title);
+        const [, part] = /per (hour|second)/.exec(legendFormat) ?? [];
+        assert.equal(expr.includes('[1h]'), part === 'hour' || /last hour/.test(legendFormat), title);
+        for (const [, label] of legendFormat.matchAll(/\{\{(\w+)\}\}/g))
+          assert.ok(!/\bby \(/.test(expr) || new RegExp(`by \\([^)]*\\b${label}\\b`).test(expr), title);
+        for (const [, selector] of expr.matchAll(/\{([^{}]*)\}/g))
+          assert.match(selector ?? '', /^job=~"\$job", instance=~"\$instance"/, title);
+        const objective = expr.includes('events_slow') ? 'latency' : 'availability';
+        assert.ok(!expr.includes('ingest:') || expr.includes(`(ingest:${objective}:objective)`), title);
+      }
     }
   });
 

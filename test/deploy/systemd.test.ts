@@ -17,12 +17,15 @@ function unit(name: string): ReadonlyMap<string, readonly string[]> {
 }
 
 const [gateway, consumer] = [unit('ingest-gateway@.service'), unit('ingest-consumer@.service')];
+const check = unit('ingest-reconcile.service');
 
 describe('both units', () => {
   it('restart unless the exit code is 2, 3 or 5, read one instance after all, and have settings and time to drain', () => {
     for (const [name, values] of Object.entries({ gateway, consumer })) {
       for (const [key, wanted] of Object.entries({
+        Type: ['exec'],
         ExecStart: [`/usr/bin/ingest-${name}`],
+        WantedBy: ['multi-user.target'],
         StartLimitIntervalSec: ['0'],
         StartLimitBurst: undefined,
         Restart: ['on-failure'],
@@ -30,6 +33,7 @@ describe('both units', () => {
         RestartPreventExitStatus: ['2 3 5'],
         EnvironmentFile: [`-/etc/ingest/${name}.env`, `-/etc/ingest/${name}-%i.env`],
         UMask: ['0077'],
+        StateDirectoryMode: ['0750'],
       }))
         assert.deepEqual(values.get(key), wanted, `${name}: ${key}`);
       const assignments = (values.get('Environment') ?? []).map((one) => one.replace('%i', '9470').split('='));
@@ -49,18 +53,39 @@ describe('both units', () => {
   });
 
   it('run as users whose groups may read the keys, as install.md installs them', () => {
-    const [, group = ''] = /^install -g (\w+) -m 640 server\.pem/m.exec(deployFile('install.md')) ?? [];
-    assert.notEqual(group, '');
+    const installed = /^install -g (\w+) -m 640 (server\.pem .*) (\S+)$/m.exec(deployFile('install.md')) ?? [];
+    const [, group = assert.fail(), files = '', folder = ''] = installed;
     assert.deepEqual(gateway.get('SupplementaryGroups'), [group]);
+    assert.deepEqual(
+      gateway.get('Environment')?.filter((one) => one.startsWith('INGEST_TLS_')),
+      files.split(' ').map((name, at) => `INGEST_TLS_${['CERT', 'KEY', 'CLIENT_CA'][at]}=${folder}/${name}`),
+    );
     // The folder also has the authorities of Redis and PostgreSQL, which every program reads.
-    for (const values of [consumer, unit('ingest-reconcile.service')])
+    for (const values of [consumer, check])
       assert.deepEqual(values.get('InaccessiblePaths'), ['-/etc/ingest/tls/server-key.pem']);
+  });
+
+  it('are confined in the same way, and so is the check', () => {
+    const [ofGateway = [], ofConsumer, ofCheck] = ['gateway@', 'consumer@', 'reconcile'].map((name) =>
+      deployFile(`systemd/ingest-${name}.service`)
+        .match(/^CapabilityBoundingSet=$[^]*^SystemCallErrorNumber=.*$/m)?.[0]
+        .split('\n'),
+    );
+    assert.ok(ofGateway.length >= 28 && ofGateway.includes('ProtectSystem=strict'));
+    assert.deepEqual(ofConsumer, ofGateway);
+    // The check sets its priority.
+    const others = ofGateway.filter((line) => !/^(?:PrivateMounts|RemoveIPC)=/.test(line));
+    assert.deepEqual(
+      ofCheck,
+      others.map((line) => line.replace('~@privileged @resources', '~@privileged')),
+    );
   });
 
   it('may write the SQLite file of install.md, as one user, and have compiled code for each instance', () => {
     const [, folder] = /sqlite:\/var\/lib\/(\w+)\/\w+\.db/.exec(deployFile('install.md')) ?? [];
     for (const values of [gateway, consumer]) {
       assert.deepEqual(values.get('StateDirectory'), [folder]);
+      assert.equal(values.get('Environment')?.includes(`INGEST_STATE_DIR=%S/${folder}`), values === gateway);
       assert.deepEqual(values.get('User'), gateway.get('User'));
       assert.deepEqual(values.get('DynamicUser'), undefined, 'people may enter the folder, too');
       const [cache = ''] = values.get('CacheDirectory') ?? [];
@@ -71,7 +96,7 @@ describe('both units', () => {
 });
 
 describe('the unit ingest-reconcile.service', () => {
-  const values = unit('ingest-reconcile.service');
+  const values = check;
 
   it('runs a command of ingest-admin that changes nothing, more often than the queue forgets', () => {
     const [, ...args] = values.get('ExecStart')?.[0]?.split(' ') ?? [];
@@ -80,6 +105,9 @@ describe('the unit ingest-reconcile.service', () => {
     assert.deepEqual(values.get('SuccessExitStatus'), ['1'], 'the alert reports missing events');
     const timer = unit('ingest-reconcile.timer');
     assert.deepEqual([timer.get('OnCalendar'), timer.get('Persistent')], [['*-*-* 00/6:17'], ['yes']]);
+    assert.deepEqual([timer.get('RandomizedDelaySec'), timer.get('WantedBy')], [['10min'], ['timers.target']]);
+    const [file = ''] = values.get('EnvironmentFile') ?? [];
+    assert.ok(deployFile('install.md').includes(`"$INGEST_WAREHOUSE_URI" >${file}\n`), file);
   });
 
   it('may open the SQLite file of install.md, as the programs that write it', () => {
@@ -118,13 +146,56 @@ describe('the Debian package', () => {
     const [gateway, consumer] = [path('etc/ingest/gateway.env'), path('etc/ingest/consumer.env')];
     script('postinst', 'configure', '');
     assert.equal(readFileSync(consumer, 'utf8'), 'INGEST_LOG_LEVEL=warn\n');
-    const text = readFileSync(gateway, 'utf8');
-    assert.match(text, /^#INGEST_QUEUE_URI=redis:\/\/ingest-gateway:[^]*^#INGEST_QUEUE_DURABILITY=require$/m);
-    assert.doesNotMatch(text, /^[^#\n]/m, 'nothing is set');
-    assert.equal(statSync(gateway).mode & 0o777, 0o600);
+    rmSync(consumer);
+    script('postinst', 'configure', '');
+    for (const [name, file] of Object.entries({ gateway, consumer })) {
+      // Nothing is set. What would be set is on the page.
+      const [, page = ''] =
+        new RegExp(`\`/etc/ingest/${name}\\.env\` needs:\n\n\`\`\`\n([^\`]+)\`\`\``).exec(deployFile('install.md')) ??
+        [];
+      const lines = readFileSync(file, 'utf8')
+        .split('\n')
+        .filter((line) => !line.startsWith('# '));
+      assert.deepEqual(
+        [...new Set(lines)],
+        page.split('\n').map((line) => line.replace(/^(?=.)/, '#')),
+      );
+      assert.equal(statSync(file).mode & 0o777, 0o600);
+    }
     rmSync(gateway);
     script('postinst', 'configure', '1.0.0');
     assert.ok(!existsSync(gateway));
+    assert.match(deployFile('debian/control'), /^Depends: .* openssl, systemd \| systemd-standalone-sysusers$/m);
+  });
+
+  it('stops the units that run before a removal, none before an upgrade, and an installation starts them again', () => {
+    const [folder, units] = [temporaryFolder(), ['ingest-gateway@9470.service', 'ingest-consumer@9464.service']];
+    const list = units.map((name) => `${name} loaded active running x\\n`).join('');
+    mkdirSync(join(folder, 'etc/ingest'), { recursive: true });
+    for (const [name, text] of [
+      ['systemctl', `echo "$@" >>'${folder}/calls'; [ "$1" != list-units ] || printf '${list}'`],
+      ['systemd-sysusers', ''],
+    ] as const)
+      writeFileSync(join(folder, name), `#!/bin/sh\n${text}\n`, { mode: 0o755 });
+    const calls = (name: string, ...args: readonly string[]): readonly string[] => {
+      const text = deployFile(`debian/${name}`)
+        .replaceAll('/run/systemd/system', folder)
+        .replaceAll(/(?<=[ <>])\/etc\/ingest/g, `${folder}/etc/ingest`);
+      writeFileSync(join(folder, 'calls'), '');
+      const env = { PATH: `${folder}:${process.env['PATH']}`, DPKG_ROOT: '' };
+      const { status, stderr } = spawnSync('sh', ['-c', text, name, ...args], { env, encoding: 'utf8' });
+      assert.equal(status, 0, stderr);
+      return readFileSync(join(folder, 'calls'), 'utf8').trim().split('\n');
+    };
+    assert.deepEqual(calls('prerm', 'upgrade'), ['']);
+    assert.deepEqual(calls('prerm', 'remove'), [
+      'list-units --plain --no-legend --state=active ingest-gateway@* ingest-consumer@* ingest-reconcile.timer',
+      'stop ingest-reconcile.timer ingest-gateway@*.service ingest-consumer@*.service',
+    ]);
+    const starts = ['daemon-reload', `start --no-block ${units.join(' ')}`];
+    assert.deepEqual(calls('postinst', 'configure', '1.0.0'), starts);
+    assert.deepEqual(calls('postinst', 'configure', '1.0.0'), ['daemon-reload'], 'once');
+    assert.deepEqual(calls('postrm', 'remove'), ['daemon-reload']);
   });
 
   it('keeps settings in a removal and an upgrade, and data and their user in a purge', () => {

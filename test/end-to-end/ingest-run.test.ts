@@ -17,7 +17,9 @@ import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { promisify } from 'node:util';
 import { GATEWAY, PATIENT, TestClient, TestProcess } from '../support/gateway.ts';
+import { askOnce } from '../../lib/redis/server/ask-once.ts';
 import { Program } from '../support/program.ts';
+import { SYSTEM } from '../support/system.ts';
 import { freePort, TestRedis } from '../support/redis.ts';
 import { atEnd, eventually, temporaryFolder } from '../support/scope.ts';
 
@@ -77,11 +79,28 @@ describe('ingest-run', () => {
 
     const mode = (name: string): number => statSync(join(stateDir, name)).mode & 0o777;
     assert.deepEqual([mode('redis'), mode('warehouse.db')], [0o700, 0o600], 'only their owner reads bodies');
+    const { INGEST_QUEUE_URI: uri } = JSON.parse(readFileSync(join(stateDir, 'run.json'), 'utf8')) as Record<
+      string,
+      string
+    >;
+    for (const [name, value] of Object.entries({
+      ...{ bind: '127.0.0.1', dir: join(stateDir, 'redis'), appendonly: 'yes', appendfsync: 'everysec' },
+      ...{ 'maxmemory-policy': 'noeviction', 'stream-node-max-bytes': '32768', 'stream-node-max-entries': '1000' },
+    })) {
+      const reply = await askOnce(SYSTEM, uri ?? '', (server) => server.send(['CONFIG', 'GET', name]));
+      assert.deepEqual(reply, [name, value]);
+    }
+    // A signal of the terminal reaches only the program, which stops its parts in order.
+    const pid = String(run.child.pid);
+    const partIds = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ');
+    assert.equal(partIds.length, 3);
+    for (const part of partIds) assert.equal(readFileSync(`/proc/${part}/stat`, 'utf8').split(' ')[4], part);
     const second = ingestRun(stateDir);
     assert.equal((await second.exited()).code, 1, second.output);
     assert.match(second.output, /another run uses .*\.ingest: end it, or set INGEST_STATE_DIR/);
     const sent = new Program('ingest-send', { args: ['--sample', '5'], cwd: folder });
     assert.equal(await sent.ended, 0, sent.output);
+    assert.match(sent.output, /^accepted +5$/m);
     run.signal('SIGINT');
     await assertEnded(run, stateDir);
     assert.equal(run.output.match(/\bRedis on /g)?.length, 1);

@@ -123,22 +123,6 @@ describe('an installed program', () => {
     assert.ok(named.length > 5);
     for (const one of named) assert.equal(one, tag);
   });
-
-  it('reports in one line which node it needs if node is missing or older', () => {
-    const folder = temporaryFolder();
-    for (const tool of ['sh', 'readlink'])
-      fs.symlinkSync(execFileSync('which', [tool], { encoding: 'utf8' }).trim(), join(folder, tool));
-    for (const found of ['none', 'v24.9.0']) {
-      const script = `#!/bin/sh\necho ${found}\n`;
-      if (found !== 'none') fs.writeFileSync(join(folder, 'node'), script, { mode: 0o755 });
-      for (const [installation, name] of programs()) {
-        if (name === 'toollint') continue;
-        const { status, stdout, stderr } = run(installation, name, ['--version'], { PATH: folder });
-        const sentence = `node 26 or newer must be on PATH; found: ${found}\n`;
-        assert.deepEqual([status, stdout, stderr], [2, '', sentence], name);
-      }
-    }
-  });
 });
 
 async function landEvents(program: (name: string) => string, installed: Env): Promise<void> {

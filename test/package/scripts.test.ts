@@ -150,3 +150,31 @@ it('install-debian-packages runs apt-get as root or with passwordless sudo, and 
   fs.rmSync(join(root, 'path/apt-get'));
   assert.deepEqual(run('install-debian-packages', 'one'), [1, '', '']);
 });
+
+it('the launchers start node without a debugger, and the daemons with the same memory limits', () => {
+  for (const program of ['gateway', 'consumer', 'send', 'admin']) {
+    const text = fs.readFileSync(join(BIN, `ingest-${program}`), 'utf8').replaceAll('\\\n', '');
+    const [, options = ''] =
+      new RegExp(`^exec "\\$here/node" (.*) "\\$here/ingest-${program}\\.ts" "\\$@"$`, 'm').exec(text) ?? [];
+    assert.match(options, /^--disable-sigusr1 .*--disable-warning=ExperimentalWarning */, program);
+    assert.match(
+      text,
+      /^export NODE_COMPILE_CACHE="\$\{NODE_COMPILE_CACHE:-\$\{here%\/\*\}\/node_modules\/\.cache\/compile\}"$/m,
+    );
+    const isDaemon = program === 'gateway' || program === 'consumer';
+    assert.equal(options.includes('--max-semi-space-size=8'), isDaemon, program);
+    assert.equal(
+      /^export MALLOC_MMAP_THRESHOLD_="\$\{MALLOC_MMAP_THRESHOLD_:-131072\}"$/m.test(text),
+      isDaemon,
+      program,
+    );
+  }
+});
+
+it('make-archives packs each script of the Debian package, each unit and each program', () => {
+  const text = fs.readFileSync(join(BIN, 'make-archives'), 'utf8');
+  for (const name of fs.readdirSync(join(BIN, '../deploy/debian')))
+    assert.ok(text.includes(`$root/deploy/debian/${name}"`), name);
+  assert.match(text, /^for program in gateway consumer send admin; do\n {2}ln -s "\.\.\/lib\/ingest-gateway\/bin/m);
+  assert.match(text, /deploy\/systemd\/\*\.service "\$root"\/deploy\/systemd\/\*\.timer/);
+});

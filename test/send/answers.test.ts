@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
 import { createClient, NO_ANSWER, type SendEventsOptions, type SendResult } from '../../lib/send/client.ts';
+import { unansweredTry } from '../../lib/send/outcome.ts';
 import { GENEROUS_MS } from '../support/deadline.ts';
 import { accepted, http, problem, serve, writeInPieces, type AnyServer, type Seen } from './server.ts';
 
@@ -99,10 +100,11 @@ describe('a client of a broken or hostile server', () => {
   });
 
   it('treats a page of a proxy as no answer, and keeps its status and text', async () => {
-    const result = await tried(writes(http(502, '<html>Bad Gateway</html>', 'Content-Type: text/html\r\n')));
+    const page = `<html>Bad Gateway</html>${'.'.repeat(2_000)}`;
+    const result = await tried(writes(http(502, page, 'Content-Type: text/html\r\n')));
     assert.match(unanswered(result), /status 502/);
     assert.ok(result.kind === 'refused' && result.status === 502);
-    assert.equal((result.answer as { body: unknown }).body, '<html>Bad Gateway</html>');
+    assert.equal((result.answer as { body: unknown }).body, page.slice(0, 1_000));
   });
 
   for (const [what, text] of Object.entries(WHOLE))
@@ -124,6 +126,15 @@ describe('a client of a broken or hostile server', () => {
     unanswered(await ends(accepted(EVENT).slice(0, -5)));
   });
 
+  it('accepts sixteen interim answers before each answer', async () => {
+    server.answer = writes(`${'HTTP/1.1 103 Early\r\n\r\n'.repeat(16)}${accepted(EVENT)}`);
+    const client = createClient({ ...server.options, tries: 1, connections: 1 });
+    const before = server.connections;
+    for (const _ of [1, 2]) assert.equal((await client.send(EVENT)).kind, 'accepted');
+    assert.equal(server.connections, before + 1);
+    await client.close();
+  });
+
   it('does not use a connection for another event after a surplus answer', async () => {
     server.answer = writes(accepted(EVENT) + accepted({ id: 'e-2' }));
     const client = createClient({ ...server.options, tries: 1, timeoutMs: 300 });
@@ -132,6 +143,28 @@ describe('a client of a broken or hostile server', () => {
     assert.equal((await client.send({ id: 'e-2', type: 't' })).kind, 'refused');
     await client.close();
   });
+});
+
+it('a failure before an answer says what to do, by its code', () => {
+  for (const [remedy, codes] of [
+    [/no gateway at this address: .*check "url"/, 'ECONNREFUSED ENOTFOUND'],
+    [/not trusted: .*"url" must name a host/, 'ERR_TLS_CERT_ALTNAME_INVALID'],
+    [/not trusted: .*must be replaced/, 'CERT_HAS_EXPIRED CERT_NOT_YET_VALID CERT_REVOKED INVALID_PURPOSE'],
+    [
+      /not trusted: .*"ca" must contain/,
+      'UNABLE_TO_GET_ISSUER_CERT SELF_SIGNED_CERT_IN_CHAIN CERT_UNTRUSTED INVALID_CA',
+    ],
+    [
+      /refused the TLS handshake: .*check "cert"/,
+      'ERR_SSL_TLSV1_ALERT_UNKNOWN_CA ERR_SSL_TLSV13_ALERT_CERTIFICATE_REQUIRED',
+    ],
+    [/does not use TLS: .*check the port/, 'ERR_SSL_WRONG_VERSION_NUMBER ERR_SSL_PACKET_LENGTH_TOO_LONG'],
+    [/^it failed$/, 'ECONNRESET ETIMEDOUT'],
+  ] as const)
+    for (const code of codes.split(' ')) {
+      const found = unansweredTry(Object.assign(new Error('it failed'), { code }));
+      assert.match(String((found as { answer: { error: unknown } }).answer.error), remedy, code);
+    }
 });
 
 describe('the answer to an event', () => {

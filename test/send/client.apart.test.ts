@@ -16,6 +16,7 @@ import { Pki } from '../support/pki.ts';
 import { freePort } from '../support/free-port.ts';
 import { openLink } from '../support/link.ts';
 import { atEnd, eventually, everyOf, temporaryFolder } from '../support/scope.ts';
+import { SYSTEM } from '../support/system.ts';
 import { listening } from './server.ts';
 
 let gateway: FakeGateway;
@@ -170,6 +171,45 @@ describe('a client that the gateway does not accept for a while', () => {
     assert.deepEqual(await kinds(sendEvents([], { url: gateway.url, journal })), []);
   });
 
+  it('yields the results of all events in its journal, also of one that it has begun to send', async () => {
+    const journal = join(temporaryFolder(), 'journal');
+    writeFileSync(journal, `${JSON.stringify({ put: 1, body: JSON.stringify(event('a')) })}\n`);
+    gateway.next('silence');
+    const client = createClient({ url: gateway.url, journal, timeoutMs: 300 });
+    await eventually('it has begun', () => gateway.requests === 1);
+    assert.deepEqual(await kinds(client.sendEvents([])), ['accepted']);
+    await client.close();
+  });
+
+  it('reports an event of its journal that is refused for good later', async () => {
+    gateway.next('unavailable', 409);
+    const resumed: SendResult<Buffer>[] = [];
+    const onResumed = (result: SendResult<Buffer>): unknown => resumed.push(result);
+    const journal = join(temporaryFolder(), 'journal');
+    const client = createClient({ url: gateway.url, journal, tries: 1, onResumed });
+    assert.equal((await client.send(event('a'))).kind, 'refused');
+    const [result] = await eventually('it is reported', () => resumed.length > 0 && resumed);
+    assert.ok(result?.kind === 'refused' && result.code === 'EVENT_ID_CONFLICT');
+    await client.close();
+  });
+
+  it('pauses for at most ten seconds, and closes without waiting for the end of a pause', async (t) => {
+    gateway.next(...Array<NextAnswer>(20).fill('unavailable'));
+    const client = createClient({ url: gateway.url, journal: join(temporaryFolder(), 'journal'), tries: 1 });
+    const pauses: number[] = [];
+    // The first pauses end at once, and the last one never does. Tries have 30 seconds.
+    t.mock.method(SYSTEM.clock, 'after', (ms: number, run: () => void) => {
+      if (ms < 29_000 && pauses.push(ms) < 12) setImmediate(run);
+      return { close: () => undefined, unref: () => undefined };
+    });
+    assert.equal((await client.send(event('a'))).kind, 'refused');
+    await eventually('the client pauses', () => pauses.length === 12);
+    let isClosed = false;
+    void client.close().finally(() => (isClosed = true));
+    await eventually('the client is closed', () => isClosed);
+    assert.ok((pauses[0] ?? 0) <= 500 && pauses.every((ms) => ms <= 10_000) && (pauses.at(-1) ?? 0) >= 5_000);
+  });
+
   it('sends the journaled events that a gateway accepts while it refuses others, as those of one of its queues', async () => {
     const journal = join(temporaryFolder(), 'journal');
     const lines = Array.from({ length: 40 }, (_, at) => {
@@ -197,7 +237,9 @@ describe('a client that the gateway does not accept for a while', () => {
 
   it('ends at the time limit of close, with the events that were not sent, and so does a call whose signal aborts', async () => {
     gateway.next(...Array<NextAnswer>(3).fill('silence'));
-    const client = createClient({ url: gateway.url, concurrency: 2, pipelining: 1 });
+    const told: string[] = [];
+    const onResult = ({ kind }: SendResult<unknown>): unknown => told.push(kind);
+    const client = createClient({ url: gateway.url, concurrency: 2, pipelining: 1, onResult });
     const own = new AbortController();
     const [silent, waiting, aborted, held] = [event('a'), event('b'), event('c'), event('d')];
     const sent = [silent, waiting, held].map((one) => client.send(one));
@@ -208,6 +250,7 @@ describe('a client that the gateway does not accept for a while', () => {
     assert.equal((await one).kind, 'interrupted');
     assert.deepEqual(await client.close({ timeoutMs: 1 }), [silent, waiting, held]);
     assert.deepEqual(await kindsOf(sent), ['interrupted']);
+    assert.deepEqual(told, Array(4).fill('interrupted'));
     const other = createClient({ url: gateway.url });
     gateway.next('silence');
     const late = new AbortController();
@@ -305,8 +348,10 @@ it('a client sends the headers of a call, and compresses', async () => {
   }
   await client.send(event('a'));
   for (const { 'content-encoding': coding } of received.splice(-2)) assert.equal(coding, undefined, 'would be longer');
+  const reserved =
+    'Authorization Connection Content-Encoding Content-Length Content-Type Expect Host Keep-Alive TE Trailer Transfer-Encoding Upgrade';
   for (const [name, value] of [
-    ['Content-Length', '1'],
+    ...reserved.split(' ').map((name) => [name, '1'] as const),
     ['a b', 'c'],
     ['a', 'b\r\nc: d'],
     ['X-Request-Id', ''],
@@ -368,6 +413,10 @@ it('a client calls functions for the certificate, key, authority and token of ea
   assert.equal(tokens, connections + 1);
   secure.next(403);
   assert.equal((await client.send(event('c'))).kind, 'refused');
+  // The first answer on a new connection is final.
+  secure.next(401, 401);
+  assert.equal((await client.send(event('d'))).kind, 'refused');
+  assert.equal(tokens, connections + 2);
   await client.close();
 });
 

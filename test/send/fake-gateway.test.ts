@@ -70,6 +70,14 @@ it('the fake gateway gives every refusal on demand, makes no producer wait, and 
     assert.ok(result.kind === 'refused' && !result.retryable && `${result.status} ${result.code}` === code, code);
   }
   assert.deepEqual(gateway.events, []);
+  const slow = await fake({ retryAfterS: 7 });
+  for (const next of ['rateLimited', 'unavailable', 'overloaded', 'internal'] as const) {
+    slow.next(next);
+    const { headers } = await fetch(`${slow.url}/events`, {
+      ...{ method: 'POST', body: event('a'), headers: { 'Content-Type': 'application/json' } },
+    });
+    assert.equal(headers.get('retry-after'), next === 'internal' ? null : '7', next);
+  }
   gateway.next('shed', 'unavailable', 'rateLimited');
   const startMs = performance.now();
   const later = await sent(gateway, 'later');

@@ -66,6 +66,8 @@ describe('a journal', () => {
     const numbers = await Promise.all(['a', 'b\n', 'c'].map((text) => journal.put(Buffer.from(text))));
     await journal.put(binary);
     journal.settle(numbers[0] ?? 0);
+    journal.release(numbers[2] ?? 0);
+    assert.deepEqual([journal.unsettled, journal.unsent], [3, 1]);
     await journal.close();
     const next = await Journal.open(path, SYSTEM, OPEN);
     const more = await next.put(Buffer.from('d'));
@@ -75,14 +77,21 @@ describe('a journal', () => {
     next.settle(entries[1]?.number ?? 0);
     assert.ok(more > (entries.at(-1)?.number ?? 0), 'a new number');
     await next.close();
-    assert.deepEqual(await leftIn(path), ['b\n', binary.toString(), 'd']);
+    const third = await Journal.open(path, SYSTEM, OPEN);
+    assert.ok((await third.put(Buffer.from('e'))) > more, 'also without the settled events before it');
+    await third.close();
+    assert.deepEqual(await leftIn(path), ['b\n', binary.toString(), 'd', 'e']);
   });
 
   it('syncs an event before put resolves, but not a mark', async (t) => {
     const probe = await open(newPath(), 'w');
     const handles = Object.getPrototypeOf(probe) as FileHandle;
     await probe.close();
-    const journal = await Journal.open(newPath(), SYSTEM, OPEN);
+    const path = newPath();
+    const isNew: boolean[] = [];
+    t.mock.method(handles, 'sync', () => Promise.resolve(isNew.push(fs.existsSync(`${path}.new`))));
+    const journal = await Journal.open(path, SYSTEM, OPEN);
+    assert.deepEqual(isNew, [true, false], 'the file before it is renamed, and then its folder');
     let syncs = 0;
     let letGo = (): void => undefined;
     t.mock.method(handles, 'datasync', () => {
@@ -155,11 +164,13 @@ describe('a journal', () => {
   it('keeps a copy of a file whose end is zeros', async () => {
     const path = newPath();
     const text = `{"put":1,"body":"a"}\n${'\0'.repeat(400)}`;
-    fs.writeFileSync(path, text);
-    const warned = once(process, 'warning');
-    assert.deepEqual(await leftIn(path), ['a']);
-    assert.match(String(await warned), /ends with zeros/);
-    assert.equal(fs.readFileSync(`${path}.damaged`, 'utf8'), text);
+    for (const copy of ['damaged', 'damaged.2']) {
+      fs.writeFileSync(path, text);
+      const warned = once(process, 'warning');
+      assert.deepEqual(await leftIn(path), ['a']);
+      assert.match(String(await warned), /ends with zeros/);
+      assert.equal(fs.readFileSync(`${path}.${copy}`, 'utf8'), text);
+    }
   });
 
   it('loses and changes no event if a bit of it changes', async () => {

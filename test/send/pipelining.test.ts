@@ -80,11 +80,12 @@ describe('a sender with pipelining', () => {
   it('accepts an answer with Connection: close, and sends later events on another connection', async () => {
     const server = await serve((seen) => {
       if (seen.socket.writableEnded) return;
-      if (seen.id === 'e-2') seen.socket.end(accepted(seen, 'Connection: close\r\n'));
-      else seen.socket.write(accepted(seen));
+      if (seen.id !== 'e-2') return seen.socket.write(accepted(seen));
+      server.requestsInRead = 0;
+      return seen.socket.end(accepted(seen, 'Connection: close\r\n'));
     });
     assertFailed(await send(server, 16));
-    assert.equal(server.connections, 2);
+    assert.deepEqual([server.connections, server.requestsInRead], [2, 1], 'one at a time');
   });
 
   it('delays events after an unanswered one by at most its time limit', async () => {
@@ -101,16 +102,33 @@ describe('a sender with pipelining', () => {
     assert.ok(performance.now() - startMs < 700 + GENEROUS_MS);
   });
 
-  it('gives an event one more time limit, however often connections fail before its answer', async () => {
+  /** Sends three events, which have a second each, to a server that does not answer. */
+  async function sendThree(count: number) {
     const [server, clock] = [await serve(), new VirtualClock()];
     const { url, ...identity } = server.options;
-    const limits = { connections: 2, pipelining: 3, timeoutMs: 1_000 };
+    const limits = { connections: count, pipelining: 3, timeoutMs: 1_000 };
     const connections = new Connections({ ...identity, ...limits, url: new URL(url), clock, random: SYSTEM.random });
     const settled: string[] = [];
     for (const id of ['first', 'second', 'third']) {
       const body = Buffer.from(JSON.stringify({ id, type: 't' }));
       void connections.send({ body, encoded: body, fields: '' }).then(() => settled.push(id));
     }
+    return { server, clock, connections, settled };
+  }
+
+  it('ends an event that waits for room at its time limit', async () => {
+    const { server, clock, connections, settled } = await sendThree(1);
+    await eventually('all are on one connection', () => server.seen.length === 3);
+    server.seen[0]?.socket.destroy();
+    await eventually('the second is sent again, and the third waits for it', () => server.seen.length === 4);
+    await clock.advance(1_000);
+    await eventually('all have ended', () => settled.length === 3);
+    assert.equal(server.seen.length, 4);
+    connections.close();
+  });
+
+  it('gives an event one more time limit, however often connections fail before its answer', async () => {
+    const { server, clock, connections, settled } = await sendThree(2);
     await eventually('two are on one connection', () => server.seen.length === 3);
     await clock.advance(500);
     server.seen.find(({ id }) => id === 'first')?.socket.destroy();

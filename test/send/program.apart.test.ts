@@ -180,7 +180,12 @@ describe('ingest-send', () => {
     const lines = Array.from({ length: 40 }, (_, at) => event(`untrusted-${at}`));
     writeFileSync(path('untrusted.ndjson'), lines.join('\n'));
     for (const [input, ...args] of [['', 'untrusted.ndjson'], [lines.join('\n')]] as const) {
-      const { output } = await ended(1, input, '--ca', path('other-ca.pem'), '--tries', '2', ...args);
+      const ca = input === '' ? ['--ca', path('other-ca.pem')] : [];
+      const all = [...own().toSpliced(2, 2), ...ca, '--tries', '2', ...args];
+      const program = new Program('ingest-send', { args: all, cwd: server.pki.folder, input });
+      assert.equal(await program.ended, 1, program.output);
+      const { output } = program;
+      assert.equal(/^ingest-send: --cert without --ca: /m.test(output), ca.length === 0);
       const waiting = output.match(
         /waiting 0\.\d s to try again, NO_ANSWER: the server is not trusted: .*; --ca must/g,
       );
@@ -190,6 +195,14 @@ describe('ingest-send', () => {
     assert.deepEqual(server.seen, []);
     await ended(0, '', 'untrusted.ndjson');
     assert.deepEqual(new Set(bodies()), new Set(lines));
+  });
+
+  it('goes on after events without an answer, unless the first ten events have none', async () => {
+    server.answer = (seen) => (seen.id === 'many-0' ? accepted(seen) : seen.socket.destroy());
+    const lines = Array.from({ length: 12 }, (_, at) => event(`many-${at}`));
+    const program = await ended(1, lines.join('\n'), '--concurrency', '1', '--tries', '1');
+    assert.deepEqual(figures(program), { accepted: 1, refused: 11, NO_ANSWER: 11 });
+    fs.rmSync(path('ingest-send.refused'));
   });
 
   it('sends events again that a gateway did not accept for a while, but not those that it refused for good', async () => {
@@ -399,6 +412,12 @@ describe('ingest-send', () => {
       ['--cert', path('producer.pem')],
     ])
       assert.throws(() => readSettings(alone, server.pki.folder, () => undefined), /--cert and --key together/);
+    const flow = { concurrency: 1_000, connections: 2, pipelining: 3 };
+    const numbers = { ...flow, rate: 1_000_000, tries: 5, timeout: 3_600_000, sample: 7 };
+    const settings = read(...Object.entries(numbers).flatMap(([name, value]) => [`--${name}`, String(value)]));
+    assert.ok(typeof settings === 'object');
+    const wanted = { ...flow, ratePerS: 1_000_000, tries: 5, timeoutMs: 3_600_000 };
+    assert.deepEqual([settings.options, settings.sample], [{ ...settings.options, ...wanted }, 7]);
     const resending = read('--resend', 'some.refused.2');
     assert.equal(typeof resending === 'object' && resending.refusedFile, 'some.refused');
     for (const [args, why] of [

@@ -14,6 +14,23 @@ function senderWith(more: Partial<SenderOptions>) {
   return { clock, send };
 }
 
+it('a sender with a rate starts no burst after a pause of its source', async () => {
+  const { clock, send } = senderWith({ ratePerS: 10 });
+  const starts: number[] = [];
+  const sendOne = () =>
+    send(() => {
+      starts.push(clock.ms());
+      return { kind: 'accepted', duplicate: false, differs: false, requestId: undefined };
+    });
+  await sendOne();
+  await clock.advance(5_000);
+  const sent = Promise.all([sendOne(), sendOne(), sendOne()]);
+  await clock.advance(1_000);
+  await sent;
+  const [first = 0, second = 0, ...others] = starts;
+  assert.deepEqual([second - first, ...others.map((at) => at - second)], [5_000, 100, 200]);
+});
+
 it('the pauses of a sender double from 0.1 s to 10 s with 50 % jitter, and are never shorter than Retry-After', async () => {
   const pausesWith = async (fraction: number, afterMs: number): Promise<number[]> => {
     const pauses: number[] = [];
