@@ -147,6 +147,9 @@ describe('Markdown', () => {
     const diagnostics = Array.from({ length: 5000 }, (_, index) => ({ ...failure, relativePath: `${index}.ts` }));
     const failures = incompleteReport(diagnostics);
     failures.summary.totalFiles = 5000;
-    assert.ok(Buffer.byteLength(await converted(failures, 'markdown')) <= 65_536);
+    const comment = await converted(failures, 'markdown');
+    assert.ok(Buffer.byteLength(comment) <= 65_536);
+    const listed = comment.split('\n').filter((line) => line.startsWith('- parse-error')).length;
+    assert.ok(listed > 0 && comment.includes(`…and ${5000 - listed} more`));
   });
 });
