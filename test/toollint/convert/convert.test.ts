@@ -139,10 +139,11 @@ describe('Markdown', () => {
     const text = await converted(many, 'markdown');
     assert.equal(text.split('\n').filter((line) => line.startsWith('| warning')).length, 100);
     assert.match(text, /…and 2900 more\./u);
-    const long = sampleReport(
-      Array.from({ length: 100 }, (_, index) => sampleFinding({ line: index + 1, message: '<&>'.repeat(500) })),
-    );
-    assert.ok(Buffer.byteLength(await converted(long, 'markdown')) <= 65_536);
+    for (const part of ['<&>', '€']) {
+      const message = part.repeat(500);
+      const long = sampleReport(Array.from({ length: 100 }, (_, index) => sampleFinding({ line: index + 1, message })));
+      assert.ok(Buffer.byteLength(await converted(long, 'markdown')) <= 65_536, part);
+    }
     const failure = { kind: 'parse-error', message: 'x'.repeat(500) } as const;
     const diagnostics = Array.from({ length: 5000 }, (_, index) => ({ ...failure, relativePath: `${index}.ts` }));
     const failures = incompleteReport(diagnostics);
