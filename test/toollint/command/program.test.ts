@@ -136,7 +136,7 @@ describe('the program', () => {
       for (const name of Object.keys(options)) assert.ok(stdout.includes(`--${name}`), `${verb} --${name}`);
       assert.ok(stdout.includes(`\n  ${verb} `));
     }
-    assert.match((await toollint(['--version'])).stdout, /^toollint \d+\.\d+\.\d+ \(0123456789ab\)\n$/u);
+    assert.match((await toollint(['-V'])).stdout, /^toollint \d+\.\d+\.\d+ \(0123456789ab\)\n$/u);
   });
 
   it('writes text to a terminal and the document to a pipe', async (t) => {
