@@ -1,9 +1,7 @@
 import assert from 'node:assert/strict';
-import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { ESLint } from 'eslint';
 import { pathsIn, project, scanned } from '../support/verbs.ts';
-import { assertSound } from '../support/samples.ts';
 
 describe('the files of a scan', () => {
   it('exclude an ignored folder with its own configuration unless it is named', async (t) => {
@@ -24,16 +22,5 @@ describe('the files of a scan', () => {
       const { report: part } = await scanned(cwd, named);
       assert.equal(part.summary.totalFiles, asked.length, `${folder}, named`);
     }
-  });
-
-  it('may have any valid name', async (t) => {
-    const odd = String.raw`-dash hash# per%cent quo"te' 😀 [x] {a,b} .hidden ..double`;
-    const names = [...odd.split(' '), 'a b', 'line\nbreak'].map((name) => `${name}.js`);
-    const cwd = await project(t, Object.fromEntries(names.map((name) => [`src/${name}`, 'var a;\n'])));
-    const { report } = await scanned(cwd, ['src']);
-    assertSound(report);
-    assert.deepEqual(new Set(pathsIn(report)), new Set(names.map((name) => `src/${name}`)));
-    const one = await scanned(join(cwd, 'src'), ['--root', '..', '--', '-dash.js']);
-    assert.deepEqual(one.report.scan.target, { kind: 'file', path: 'src/-dash.js' });
   });
 });

@@ -102,14 +102,7 @@ export async function repository(t: TestContext, files: Record<string, string>):
   return cwd;
 }
 
-/** Returns the numbers of new, unchanged and fixed findings in a report with a baseline. */
-export const counts = ({ selection: { baseline } }: Report) => [
-  baseline?.newIssues,
-  baseline?.unchanged,
-  baseline?.fixed,
-];
 export const pathsIn = ({ findings }: Report) => findings.map(({ location }) => location.path);
-export const rulesIn = ({ findings }: Report) => findings.map(({ ruleId }) => ruleId);
 
 export async function scanned(
   cwd: string,
