@@ -230,7 +230,7 @@ describe('a missing finding', () => {
       ['the report lists errors only', { quiet: true }],
       [undefined, { quiet: true }, { severity: 'error' }],
     ],
-    'is fixed only inside the target and the patterns': [
+    'is fixed only inside the target and the patterns, or if git lists its file as deleted': [
       [undefined, target('project', 'src')],
       [OUTSIDE, target('project', 'lib')],
       [undefined, target('file', 'src/a/app.ts')],
@@ -244,8 +244,6 @@ describe('a missing finding', () => {
       [undefined, { include: ['src/a/app.ts'] }],
       [OUTSIDE, { include: ['src/a/app\\.ts', 'src/a/App.ts'] }],
       [undefined, odd, { path: 'src/[a]/x(1).ts' }],
-    ],
-    'is fixed in a file that git lists as deleted': [
       [OUTSIDE, { include: ['src/b.ts'] }],
       [undefined, { include: ['src/b.ts'] }, {}, 'src/a/app.ts'],
       ['the rule off is off', { include: ['src/b.ts'] }, { ruleId: 'off' }, 'src/a/app.ts'],

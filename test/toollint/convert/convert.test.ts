@@ -27,30 +27,16 @@ async function converted(report: Report, format: Format): Promise<string> {
   return text;
 }
 
-const DIAGNOSTICS: Report['execution']['diagnostics'] = [
-  { kind: 'parse-error', message: 'Unexpected <token> ]]> & "more"', relativePath: 'src/a b#%é.ts' },
-  { kind: 'rule-error', message: 'everywhere', ruleId: 'no-var' },
-];
-const NASTY = [
-  'a|b `c` **d** <script>alert(1)</script>',
-  '</details> @everyone [x](javascript:alert(1))',
-  'two\r\nlines ::error::no 100%, a:b',
-  '\u0000\u0001\u001b[31mred\u001b[0m \u202eevil ]]> &amp; \ufffe',
-  '😀 \ud800 é',
-  '# head\n- list\n| --- |',
-  '\u001b]8;;http://x\u0007link\u001b]8;;\u0007 \u009b2J',
-];
-const PATHS = ['src/a b#%é😀.ts', 'src/,:"<&\'>.ts', 'src/c\nd.ts'];
-const nasty = NASTY.map((message, at) => sampleFinding({ message, line: at + 1, path: PATHS[at % 3] ?? '' }));
+const NASTY = '\u0000\u0001\u001b[31m\u001b]8;;http://x\u0007 \u009b2J \u202e ]]> &amp; \ufffe \ud800 😀 <b>\r\n"\'';
 const many = sampleReport(
   Array.from({ length: 3_000 }, (_, at) => sampleFinding({ line: at + 1, path: `src/${Math.floor(at / 1000)}.ts` })),
 );
 const samples: [string, Report][] = [
   ['empty', sampleReport([])],
   ['no files', noFilesReport()],
-  ['incomplete', incompleteReport(DIAGNOSTICS, [sampleFinding()])],
+  ['incomplete', incompleteReport([{ kind: 'parse-error', message: NASTY, relativePath: '<#%é.ts' }])],
   ['the project alone', sampleReport([projectFinding()])],
-  ['nasty texts', sampleReport(nasty)],
+  ['nasty texts', sampleReport([sampleFinding({ message: NASTY, path: 'src/,:"<&\'>\n#%é.ts' })])],
   ['every member', fullReport()],
   ['3,000 findings', many],
 ];
