@@ -31,12 +31,7 @@ export function matchFindings(
 ) {
   const known = new Map<Finding, Known>();
   const used = new Set<BaselineEntry>();
-  const files = new Map<string, readonly Hunk[]>();
-  const hunksOf = ({ location: { path = '' } }: Finding) => {
-    const hunks = files.get(path) ?? changes?.hunksIn(path) ?? [];
-    files.set(path, hunks);
-    return hunks;
-  };
+  const hunksOf = ({ location: { path = '' } }: Finding) => changes?.hunksIn(path) ?? [];
   const pairAll = (keyOf: (finding: Finding) => string, costOf: Cost, by?: Known['by']) => {
     const free = entries.filter((entry) => !used.has(entry));
     const old = Map.groupBy(free, ({ finding }) => keyOf(finding));

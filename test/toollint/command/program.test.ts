@@ -62,6 +62,10 @@ describe('the program', () => {
     mkdirSync(join(home, 'linked/.cache'), { recursive: true });
     symlinkSync(join(home, 'tmp'), join(home, 'linked/.cache/toollint'));
     await run('linked');
+    mkdirSync(join(home, 'shared/.cache'), { recursive: true });
+    chmodSync(join(home, 'shared/.cache'), 0o777);
+    await run('shared');
+    assert.deepEqual(readdirSync(join(home, 'shared/.cache/toollint')), []);
     assert.deepEqual(readdirSync(join(home, 'open/.cache/toollint')), ['x']);
     assert.deepEqual(readdirSync(join(home, 'tmp')), ['x']);
   });
@@ -132,7 +136,7 @@ describe('the program', () => {
       for (const name of Object.keys(options)) assert.ok(stdout.includes(`--${name}`), `${verb} --${name}`);
       assert.ok(stdout.includes(`\n  ${verb} `));
     }
-    assert.match((await toollint(['--version'])).stdout, /^toollint \d+\.\d+\.\d+ \(0123456789ab\)\n$/u);
+    assert.match((await toollint(['-V'])).stdout, /^toollint \d+\.\d+\.\d+ \(0123456789ab\)\n$/u);
   });
 
   it('writes text to a terminal and the document to a pipe', async (t) => {
@@ -175,13 +179,13 @@ describe('the process', () => {
     const [, text] = await Promise.all([writeFile(join(cwd, 'in'), report), readFile(join(cwd, 'out'), 'utf8')]);
     assert.deepEqual(JSON.parse(text), JSON.parse(report));
     assert.equal((await finished(both)).code, 0);
-    for (const args of [
-      ['validate', 'in'],
-      ['scan', '--baseline', 'in'],
-    ]) {
+    for (const [signal, ...args] of [
+      ['SIGINT', 'validate', 'in'],
+      ['SIGHUP', 'scan', '--baseline', 'in'],
+    ] as const) {
       const waiting = start(t, args, { cwd });
       const writer = await open(join(cwd, 'in'), 'w');
-      waiting.kill('SIGINT');
+      waiting.kill(signal);
       assert.deepEqual(await finished(waiting), { code: 130, stdout: '', stderr: '' }, args.join(' '));
       await writer.close();
     }
@@ -216,7 +220,7 @@ describe('the process', () => {
     const files = Object.fromEntries(Array.from({ length: 400 }, (_, index) => [`src/${index}.js`, 'x;\n']));
     const cwd = await project(t, { 'eslint.config.mjs': configText(`{ 'own/slow': 1 }`, plugin), ...files });
     const child = start(t, ['scan', 'src', '-o', 'out.json'], { cwd, env: { TMPDIR: cwd } });
-    child.stderr.once('data', () => child.kill('SIGINT'));
+    child.stderr.once('data', () => child.kill('SIGTERM'));
     await once(child, 'close');
     assert.deepEqual([child.exitCode, child.signalCode], [130, null]);
     assert.deepEqual(readdirSync(cwd).sort(), ['eslint.config.mjs', 'src']);

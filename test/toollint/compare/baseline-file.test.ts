@@ -64,7 +64,7 @@ describe('the changes since a commit', () => {
       'plus.js': 'x\n',
     });
     await writeFile(join(cwd, 'a.js'), `new\n${lines(1, 2)}changed\n${lines(4, 6)}`);
-    await writeFile(join(cwd, 'plus.js'), '++ b/a.js\n@@ -1 +1 @@\nx\n');
+    await writeFile(join(cwd, 'plus.js'), `${'y'.repeat(2 ** 20)}\n++ b/a.js\n@@ -1 +1 @@\nx\n`);
     await rm(join(cwd, 'gone.js'));
     git(cwd, 'mv', 'old name.js', 'new name.js');
     await appendFile(join(cwd, 'new name.js'), 'more\n');
@@ -76,19 +76,22 @@ describe('the changes since a commit', () => {
     ];
     assert.deepEqual(rangesIn(changes, 'a.js'), changed);
     assert.deepEqual([[...changes.renames], [...changes.deleted]], [[['old name.js', 'new name.js']], ['gone.js']]);
-    assert.deepEqual(rangesIn(changes, 'plus.js'), [[1, 1, 1, 3]]);
+    assert.deepEqual(rangesIn(changes, 'plus.js'), [[1, 1, 1, 4]]);
     assert.deepEqual(rangesIn(changes, 'new name.js'), [[5, 5, 5, 6]]);
     assert.deepEqual(changes.hunksIn('x'), [UNKNOWN]);
     assert.throws(() => changesSince('nowhere', cwd), /git diff: /u);
   });
 
   it("do not depend on git's configuration or on a hook's environment", async (t) => {
-    const cwd = await repository(t, { 'part/\u00e4.js': 'one\ntwo\n', '.gitattributes': '*.js diff=odd\n' });
+    const [first, second] = ['a', 'b'].map((name) => `${name}\n`.repeat(9)) as [string, string];
+    const files = { 'part/\u00e4.js': 'one\ntwo\n', '.gitattributes': '*.js diff=odd\n' };
+    const cwd = await repository(t, { ...files, 'first.js': first, 'second.js': second });
     for (const [key, value] of [
       ['color.ui', 'always'],
       ['core.quotePath', 'true'],
       ['diff.noprefix', 'true'],
       ['diff.renames', 'false'],
+      ['diff.renameLimit', '1'],
       ['diff.external', '/bin/false'],
       ['diff.odd.textconv', 'tail -n +2'],
       ['diff.interHunkContext', '9'],
@@ -100,6 +103,11 @@ describe('the changes since a commit', () => {
       [3, 3, 4, 5],
     ];
     assert.deepEqual(rangesIn(changesSince('HEAD', cwd), 'part/\u00e4.js'), added);
+    for (const name of ['first.js', 'second.js']) {
+      git(cwd, 'mv', name, `new ${name}`);
+      await appendFile(join(cwd, `new ${name}`), 'more\n');
+    }
+    assert.equal(changesSince('HEAD', cwd).renames.size, 2);
     const before = { ...process.env };
     t.after(() => void (process.env = before));
     Object.assign(process.env, { GIT_DIR: join(cwd, '.git'), GIT_DIFF_OPTS: '--unified=2' });

@@ -147,7 +147,7 @@ describe('matching', () => {
       assert.deepEqual(countsOf(lineOf('var method = req.method;', 31)), [0, 1, 0]);
       assert.deepEqual(countsOf(lineOf('var method = req.method;', 31), lineOf(OLD, 32)), [1, 1, 0]);
       assert.deepEqual(countsOf(lineOf('var method = req.method;', 50)), [1, 0, 1], 'an unchanged line');
-      assert.deepEqual(countsOf(lineOf("var path = require('path').join;", 31)), [1, 0, 1]);
+      assert.deepEqual(countsOf(lineOf('method(req);', 31)), [1, 0, 1], 'two thirds of the words');
     }
   });
 
@@ -184,94 +184,91 @@ describe('matching', () => {
 });
 
 describe('a missing finding', () => {
-  interface Sketch {
-    ruleId?: string;
-    severity?: 'error';
-    scope?: 'project';
-    path?: string;
-  }
-  const entry = ({ scope, ...change }: Sketch = {}): Finding =>
-    scope === 'project'
-      ? { ...projectFinding(), ruleId: 'no-console' }
-      : sampleFinding({ path: 'src/a/app.ts', ...change });
-  const full = () => sampleReport([], (report) => (report.scan.enabledRuleIds = ['no-console']));
-  const claimed = (change: (report: Report) => unknown, old: Sketch = {}) => {
-    const report = full();
-    change(report);
-    return doubtsIn(report)({ finding: entry(old) }) === undefined;
+  type Sketch = { ruleId?: string; severity?: 'error'; scope?: 'project'; path?: string };
+  type Changes = Partial<Report['scan']> & {
+    diagnostics?: Partial<Diagnostic>[];
+    quiet?: boolean;
+    status?: 'no-files';
   };
-  const diagnosed =
-    (...diagnostics: Report['execution']['diagnostics']) =>
-    (report: Report) => {
-      report.execution = { status: 'incomplete', diagnostics };
-    };
-  const nothing = () => undefined;
 
-  const ROOT = { scope: 'project', path: '' } as const;
-  const scanning = (change: Partial<Report['scan']>) => (report: Report) => void Object.assign(report.scan, change);
-  const at = (kind: 'project' | 'file', path: string) => scanning({ target: { kind, path } });
-  const quiet = (report: Report) => (report.selection.quiet = true);
+  const doubtOf = (
+    { diagnostics, quiet = false, status, ...scan }: Changes,
+    { scope, ...old }: Sketch = {},
+    gone = '',
+  ) => {
+    const finding =
+      scope === 'project'
+        ? { ...projectFinding(), ruleId: 'no-console' }
+        : sampleFinding({ path: 'src/a/app.ts', ...old });
+    const report = sampleReport([], (one) => {
+      Object.assign(one.scan, { enabledRuleIds: ['no-console'] }, scan);
+      Object.assign(one.execution, { diagnostics: diagnostics ?? [], ...(status && { status }) });
+      one.selection.quiet = quiet;
+    });
+    return doubtsIn(report, new Set([gone]))({ finding });
+  };
 
-  it('is fixed if the report checked its file and rule', () => {
-    assert.equal(claimed(nothing), true);
-    assert.equal(claimed(nothing, ROOT), true);
-    assert.equal(claimed(scanning({ scopeKnown: false })), false);
-    assert.equal(claimed(scanning({ target: null })), false);
-    assert.equal(
-      claimed((report) => (report.execution.status = 'no-files')),
-      false,
-    );
-    assert.equal(claimed(nothing, { ruleId: 'off' }), false);
-    assert.equal(claimed(quiet), false);
-    assert.equal(claimed(quiet, { severity: 'error' }), true);
-  });
+  const ROOT = { scope: 'project' } as const;
+  const target = (kind: 'project' | 'file', path: string) => ({ target: { kind, path } });
+  const unparsed = (relativePath?: string) => ({ diagnostics: [{ kind: 'parse-error', relativePath }] }) as Changes;
+  const threw = (ruleId?: string, relativePath?: string) =>
+    ({ diagnostics: [{ kind: 'rule-error', ruleId, relativePath }] }) as Changes;
+  const odd = { include: ['src/\\[a\\]/x\\(1\\).ts'] };
+  const OUTSIDE = 'the file was not analyzed';
+  const BROKEN = 'the file does not parse';
+  const UNKNOWN_FILES = 'the report does not list the files and rules that were checked';
+  const THREW = 'the rule no-console failed';
 
-  it('is fixed only inside the target and the patterns', () => {
-    assert.equal(claimed(at('project', 'src')), true);
-    assert.equal(claimed(at('project', 'lib')), false);
-    assert.equal(claimed(at('file', 'src/a/app.ts')), true);
-    assert.equal(claimed(at('file', 'src/a')), false);
-    assert.equal(claimed(at('file', 'src/a/app.ts'), ROOT), false);
-    assert.equal(claimed(at('project', 'src'), ROOT), true);
-    assert.equal(claimed(scanning({ include: ['src/**'] })), true);
-    assert.equal(claimed(scanning({ include: ['lib/**'] })), false);
-    assert.equal(claimed(scanning({ exclude: ['src/**'] })), false);
-    assert.equal(claimed(scanning({ exclude: ['lib/**'] })), true);
-    assert.equal(claimed(scanning({ include: ['src/a/app.ts'] })), true);
-    assert.equal(claimed(scanning({ include: ['src/a/app\\.ts', 'src/a/App.ts'] })), false);
-    const odd = scanning({ include: ['src/\\[a\\]/x\\(1\\).ts'] });
-    assert.equal(claimed(odd, { path: 'src/[a]/x(1).ts' }), true);
-  });
-
-  it('is fixed in a file that git lists as deleted', () => {
-    const report = full();
-    report.scan.include = ['src/b.ts'];
-    assert.equal(doubtsIn(report)({ finding: entry() }), 'the file was not analyzed');
-    assert.equal(doubtsIn(report, new Set(['src/a/app.ts']))({ finding: entry() }), undefined);
-    report.scan.enabledRuleIds = [];
-    assert.equal(doubtsIn(report, new Set(['src/a/app.ts']))({ finding: entry() }), 'the rule no-console is off');
-  });
-
-  it('is not fixed in an unreadable file or folder', () => {
-    const unparsed = (relativePath: string) => diagnosed({ kind: 'parse-error', message: 'x', relativePath });
-    for (const path of ['src/a/app.ts', 'src/a', 'src']) assert.equal(claimed(unparsed(path)), false, path);
-    for (const path of ['src/a/app', 'src/b', 'rc', 'app.ts']) assert.equal(claimed(unparsed(path)), true, path);
-    assert.equal(claimed(diagnosed({ kind: 'parse-error', message: 'x' })), true);
-    assert.equal(claimed(unparsed('src/a/app.ts'), { scope: 'project', path: '' }), true);
-  });
-
-  it('is not fixed if its rule failed in the file or at an unknown place', () => {
-    const threw = (ruleId?: string, relativePath?: string) =>
-      diagnosed(JSON.parse(JSON.stringify({ kind: 'rule-error', message: 'x', ruleId, relativePath })) as Diagnostic);
-    assert.equal(claimed(threw('no-console', 'src/a/app.ts')), false);
-    assert.equal(claimed(threw('no-console')), false);
-    assert.equal(claimed(threw(undefined, 'src/a/app.ts')), false);
-    assert.equal(claimed(threw()), false);
-    assert.equal(claimed(threw('no-console', 'src/b.ts')), true);
-    assert.equal(claimed(threw('no-var', 'src/a/app.ts')), true);
-    assert.equal(claimed(threw('no-var')), true);
-    assert.equal(claimed(diagnosed({ kind: 'parse-error', message: 'x', ruleId: 'no-console' })), true);
-  });
+  const CASES: Record<string, [doubt: string | undefined, changes: Changes, old?: Sketch, gone?: string][]> = {
+    'is fixed if the report checked its file and rule': [
+      [undefined, {}],
+      [undefined, {}, ROOT],
+      [UNKNOWN_FILES, { scopeKnown: false }],
+      [UNKNOWN_FILES, { target: null }],
+      ['no files were analyzed', { status: 'no-files' }],
+      ['the rule off is off', {}, { ruleId: 'off' }],
+      ['the report lists errors only', { quiet: true }],
+      [undefined, { quiet: true }, { severity: 'error' }],
+    ],
+    'is fixed only inside the target and the patterns, or if git lists its file as deleted': [
+      [undefined, target('project', 'src')],
+      [OUTSIDE, target('project', 'lib')],
+      [undefined, target('file', 'src/a/app.ts')],
+      [OUTSIDE, target('file', 'src/a')],
+      ['only one file was analyzed', target('file', 'src/a/app.ts'), ROOT],
+      [undefined, target('project', 'src'), ROOT],
+      [undefined, { include: ['src/**'] }],
+      [OUTSIDE, { include: ['lib/**'] }],
+      [OUTSIDE, { exclude: ['src/**'] }],
+      [undefined, { exclude: ['lib/**'] }],
+      [undefined, { include: ['src/a/app.ts'] }],
+      [OUTSIDE, { include: ['src/a/app\\.ts', 'src/a/App.ts'] }],
+      [undefined, odd, { path: 'src/[a]/x(1).ts' }],
+      [OUTSIDE, { include: ['src/b.ts'] }],
+      [undefined, { include: ['src/b.ts'] }, {}, 'src/a/app.ts'],
+      ['the rule off is off', { include: ['src/b.ts'] }, { ruleId: 'off' }, 'src/a/app.ts'],
+    ],
+    'is not fixed in an unreadable file or folder': [
+      ...['src/a/app.ts', 'src/a', 'src'].map((path) => [BROKEN, unparsed(path)] as [string, Changes]),
+      ...['src/a/app', 'src/b', 'rc', 'app.ts'].map((path) => [undefined, unparsed(path)] as [undefined, Changes]),
+      [undefined, unparsed()],
+      [undefined, unparsed('src/a/app.ts'), ROOT],
+      [undefined, { diagnostics: [{ kind: 'parse-error', ruleId: 'no-console' }] }],
+    ],
+    'is not fixed if its rule failed in the file or at an unknown place': [
+      [THREW, threw('no-console', 'src/a/app.ts')],
+      [THREW, threw('no-console')],
+      [THREW, threw(undefined, 'src/a/app.ts')],
+      [THREW, threw()],
+      [undefined, threw('no-console', 'src/b.ts')],
+      [undefined, threw('no-var', 'src/a/app.ts')],
+      [undefined, threw('no-var')],
+    ],
+  };
+  for (const [name, rows] of Object.entries(CASES))
+    it(name, () => {
+      for (const [doubt, ...given] of rows) assert.equal(doubtOf(...given), doubt, JSON.stringify(given));
+    });
 });
 
 describe('the place of a finding', () => {

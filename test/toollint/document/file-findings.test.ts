@@ -86,6 +86,7 @@ describe('a finding', () => {
     assert.equal(found({ message: 'in /home/me/a.js, /home/me' }).message, 'in a.js, .');
     assert.equal(found({ message: 'not /etc/x/y' }).message, 'not /etc/x/y');
     assert.equal(found({ message: 'not /etc/x/y', fatal: true, ruleId: null }).message, 'not y');
+    assert.equal(found({ suggestion: 'in /home/me/a.js' }).suggestion, 'in a.js');
     assert.equal(found({ message: '' }).message, '(r gave no message)');
     assert.equal(withoutRoots('/ and /a', ['/']), '/ and /a');
     assert.equal(

@@ -35,12 +35,12 @@ describe('a file that is written', () => {
         await sink('one ');
         await sink('two');
       });
-    await chmod(join(folder, 'out.json'), 0o640);
+    await chmod(join(folder, 'out.json'), 0o750);
     await symlink('out.json', join(folder, 'link.json'));
     await write('link.json');
     assert.ok((await lstat(join(folder, 'link.json'))).isSymbolicLink());
     assert.equal(await readFile(join(folder, 'out.json'), 'utf8'), 'one two');
-    assert.equal((await lstat(join(folder, 'out.json'))).mode & 0o777, 0o640);
+    assert.equal((await lstat(join(folder, 'out.json'))).mode & 0o777, 0o750);
     await write('new.json');
     assert.equal((await lstat(join(folder, 'new.json'))).mode & 0o111, 0);
     assert.deepEqual(readdirSync(folder).sort(), ['link.json', 'new.json', 'out.json']);

@@ -95,11 +95,14 @@ async function importedText(members: string, root: string): Promise<string> {
     const { report, notes } = await importReports([memorySource(JSON.stringify(log), 'x')], options);
     assertSound(report);
     const found = report.findings.map(({ ruleId, severity, message, location, ...more }) => {
-      const place = [location.path ?? '(project)', location.line, location.column].filter((part) => part !== undefined);
+      const { path = '(project)', line, column, ...end } = location;
+      const place = [path, line, column, ...Object.values(end).slice(1)].filter((part) => part !== undefined);
       const rest = [more.codeSnippet, more.suggestion, ...more.standardIds, more.docsUrl].filter(Boolean);
       return [place.join(':'), severity, ruleId, message, ...rest.map((text) => `[${text}]`)].join(' ');
     });
-    const faults = report.execution.diagnostics.map(({ kind, message }) => `${kind}: ${message}`);
+    const faults = report.execution.diagnostics.map(
+      ({ kind, message, ...at }) => `${[kind, ...Object.values(at)].join(' ')}: ${message}`,
+    );
     return [...found, ...faults, ...notes, ''].filter((line) => !line.startsWith('source lines')).join('\n');
   } catch (cause) {
     return `${(cause as Error).message}\n`;

@@ -8,7 +8,6 @@ import { PassThrough, Readable } from 'node:stream';
 import type { TestContext } from 'node:test';
 import { runToollint } from '../../../lib/toollint/command/command-line.ts';
 import type { OutputStream } from '../../../lib/toollint/command/program-io.ts';
-import type { Report } from '../../../lib/toollint/document/report-schema.ts';
 
 export interface ProgramResult {
   code: number;
@@ -100,25 +99,6 @@ export async function repository(t: TestContext, files: Record<string, string>):
   git(cwd, 'init', '-q', '-b', 'main');
   committed(cwd);
   return cwd;
-}
-
-/** Returns the numbers of new, unchanged and fixed findings in a report with a baseline. */
-export const counts = ({ selection: { baseline } }: Report) => [
-  baseline?.newIssues,
-  baseline?.unchanged,
-  baseline?.fixed,
-];
-export const pathsIn = ({ findings }: Report) => findings.map(({ location }) => location.path);
-export const rulesIn = ({ findings }: Report) => findings.map(({ ruleId }) => ruleId);
-
-export async function scanned(
-  cwd: string,
-  args: readonly string[] = [],
-  options: ProgramOptions = {},
-): Promise<{ report: Report; code: number; stderr: string }> {
-  const { code, stdout, stderr } = await toollint(['scan', '--deterministic', ...args], { cwd, ...options });
-  if (stdout === '') throw new Error(`no report: ${stderr}`);
-  return { report: JSON.parse(stdout) as Report, code, stderr };
 }
 
 export async function writeJson(folder: string, name: string, value: unknown): Promise<string> {
