@@ -227,6 +227,18 @@ describe('a consumer in a backlog', () => {
     assert.ok(lines.includes('the warehouse is back'));
   });
 
+  it('lands what it has read while the queue is unavailable', async (t) => {
+    const { clock, calls, arrive, reader, run } = virtualQueue();
+    const ids = idsOf(4 * BATCH_MAX);
+    await arrive(...ids);
+    let reads = 0;
+    const read = (...given: Parameters<typeof reader.read>): Promise<Delivery[]> =>
+      (reads += 1) === 1 ? reader.read(...given) : Promise.reject(new Error('the connection was closed'));
+    run(t, { read });
+    await clock.advance(2_000);
+    assert.equal(calls[0], `land ${ids.join()}`);
+  });
+
   it('lands all events from a server that breaks connections with long replies', async (t) => {
     const { clock, calls, arrive, reader, run } = virtualQueue();
     const read = (...given: Parameters<typeof reader.read>): Promise<Delivery[]> =>
@@ -340,6 +352,21 @@ describe('a consumer whose warehouse cannot be migrated yet', () => {
       'not a line for each try',
     );
     assert.deepEqual(answers, []);
+  });
+
+  it('is not migrated after it was stopped', async (t) => {
+    const { clock, run } = virtualQueue();
+    let tries = 0;
+    const prepare = async (): Promise<string | undefined> => {
+      tries += 1;
+      return tries < 50 ? 'it waits for session 7' : undefined;
+    };
+    const { consumer, done } = run(t, { prepare });
+    await clock.settle();
+    consumer.stop();
+    await clock.advance(1_000);
+    await done;
+    assert.ok(tries <= 2, `${tries} tries`);
   });
 });
 

@@ -73,8 +73,14 @@ describe('the warehouse of a consumer', () => {
     const clock = new VirtualClock();
     const telemetry = { metrics: consumerMetrics(clock), log: createLog('test', 'error') };
     let probing = Promise.withResolvers<undefined>();
+    probing.resolve(undefined);
     const watch = watchOf({ clock, telemetry, warehouse: { probe: () => probing.promise } });
     watch.start(() => true);
+    for (let step = 0; step < 60; step += 1) {
+      await clock.advance(100);
+      assert.equal(watch.warehouseTrouble, undefined, 'each probe has ended');
+    }
+    probing = Promise.withResolvers();
     await clock.advance(3_000);
     telemetry.metrics.landed.add();
     await clock.advance(10_000);

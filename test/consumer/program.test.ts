@@ -1,9 +1,12 @@
 import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, it } from 'node:test';
+import { OtlpReceiver } from '../support/otlp-receiver.ts';
 import { Program } from '../support/program.ts';
 import { TestRedis } from '../support/redis.ts';
-import { eventually } from '../support/scope.ts';
+import { eventually, temporaryFolder } from '../support/scope.ts';
 import { sqliteStore } from '../support/warehouse-store.ts';
 
 const run = (env: Readonly<Record<string, string>>): Program => new Program('ingest-consumer', { env });
@@ -35,8 +38,10 @@ describe('ingest-consumer', () => {
 
   it('serves its process endpoints, reports a queue that refuses reads, and drains after SIGTERM', async (t) => {
     const [redis, store] = [await TestRedis.start(['--appendonly', 'no']), sqliteStore()];
+    const [spans, schemas] = [await OtlpReceiver.start(), temporaryFolder()];
+    writeFileSync(join(schemas, 'broken.json'), '{');
     const env = { INGEST_QUEUE_URI: redis.uri, INGEST_WAREHOUSE_URI: store.uri, INGEST_CONSUMER_ADDR: '127.0.0.1:0' };
-    const program = run(env);
+    const program = run({ ...env, INGEST_SCHEMAS_DIR: schemas, OTEL_EXPORTER_OTLP_ENDPOINT: spans.url });
     t.after(() => program.kill());
     const url = await program.listening();
     const ready = async (): Promise<readonly unknown[]> => {
@@ -73,6 +78,7 @@ describe('ingest-consumer', () => {
       'ingest_landing_delay_seconds_count 0',
       'ingest_queue_lag_events 0',
       'ingest_queue_oldest_unlanded_seconds 0',
+      'ingest_schema_types_unusable 1',
     ])
       assert.ok(text.includes(`\n${name}\n`), name);
 
@@ -84,7 +90,8 @@ describe('ingest-consumer', () => {
 
     const other = new DatabaseSync(store.uri.slice('sqlite:'.length));
     other.exec('BEGIN IMMEDIATE');
-    await redis.command('XADD', 'ingest', '*', 'producer', 'shop', 'body', '{"id":"held","type":"t"}');
+    const traced = ['traceparent', '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01'];
+    await redis.command('XADD', 'ingest', '*', 'producer', 'shop', 'body', '{"id":"held","type":"t"}', ...traced);
     const pending = async (): Promise<unknown> =>
       ((await redis.command('XPENDING', 'ingest', 'warehouse')) as unknown[])[0];
     await eventually('it holds the event', async () => (await pending()) === 1);
@@ -96,6 +103,11 @@ describe('ingest-consumer', () => {
     other.close();
     assert.equal(await program.ended, 0, program.output);
     assert.deepEqual([await store.count(), await pending()], [1, 0]);
+    assert.deepEqual(
+      spans.spans.map(({ name }) => name),
+      ['process ingest'],
+      'the last span is exported',
+    );
     assert.deepEqual(await redis.command('XINFO', 'CONSUMERS', 'ingest', 'warehouse'), []);
     assert.equal(await redis.command('ZCARD', '{ingest}:replicas'), 0);
   });

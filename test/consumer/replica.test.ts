@@ -3,13 +3,13 @@ import { describe, it, type TestContext } from 'node:test';
 import { consumerMetrics, type ConsumerMetrics } from '../../lib/consumer/metrics.ts';
 import { Replica } from '../../lib/consumer/replica.ts';
 import type { Warehouse } from '../../lib/ingest/warehouse.ts';
-import { createLog } from '../../lib/process/log.ts';
 import { memberName, StreamReader } from '../../lib/redis/read/stream-reader.ts';
 import { createSqliteWarehouse } from '../../lib/sqlite/warehouse.ts';
-import { partitionAt } from '../support/partition.ts';
+import { partitionAt, QUIET_LOG } from '../support/partition.ts';
 import { TestRedis } from '../support/redis.ts';
 import { eventually } from '../support/scope.ts';
 import { SYSTEM } from '../support/system.ts';
+import { VirtualClock } from '../support/virtual-clock.ts';
 import { sqliteStore } from '../support/warehouse-store.ts';
 
 const KIB = 1 << 10;
@@ -58,6 +58,15 @@ describe('a replica that consumes four streams', () => {
   });
 });
 
+it('a replica that has ended probes its warehouse no more', async () => {
+  const clock = new VirtualClock();
+  const telemetry = { metrics: consumerMetrics(SYSTEM.clock), log: QUIET_LOG };
+  const warehouse = createSqliteWarehouse({ path: sqliteStore().uri.slice('sqlite:'.length) });
+  const limits = { batchMax: 1, replicasMax: 1 };
+  await new Replica({ ...SYSTEM, clock, readers: [], warehouse, telemetry, limits }).run();
+  assert.equal(clock.pending, 0);
+});
+
 describe('a replica whose warehouse fails at its start', () => {
   it('prepares it again, once for all streams, and lands their events', async (t) => {
     const redis = await TestRedis.start(['--appendonly', 'no']);
@@ -84,7 +93,7 @@ const longEvent = (id: string): string => {
 };
 
 async function start(t: TestContext, redis: TestRedis, warehouse: Warehouse): Promise<ConsumerMetrics> {
-  const log = createLog('test', 'error').child({}, { level: 'silent' });
+  const log = QUIET_LOG;
   const readers = STREAMS.map(
     (stream) =>
       new StreamReader({ ...SYSTEM, name: memberName(SYSTEM.random), part: partitionAt(redis.uri, { stream }), log }),

@@ -98,7 +98,9 @@ export function describeWarehouseAdmin(name: string, start: () => Promise<Wareho
         { events: 1, estimated: false, quarantine: codes },
         'the most frequent first',
       );
-      const since = { ...ALL, sinceMs: Date.now() + 60_000 };
+      const newestMs = (await admin.quarantineRow('q/ingest/1-4'))?.quarantinedAtMs ?? 0;
+      assert.equal((await listed({ ...ALL, sinceMs: newestMs })).flat()[0], '1-4', 'since includes its instant');
+      const since = { ...ALL, sinceMs: newestMs + 1 };
       const conflict = { ...ALL, reason: 'id_conflict' };
       assert.deepEqual(await listed(conflict), [['1-2']]);
       assert.deepEqual(await listed({ ...ALL, reason: 'bare' }), [['1-3']]);

@@ -2,8 +2,10 @@ import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { describe, it } from 'node:test';
 import { BatchRefused, BatchTooSlow, type LandingEvent } from '../../lib/ingest/warehouse.ts';
+import { openWarehouse } from '../../bin/warehouse-adapter.ts';
 import { WarehouseFailed } from '../../lib/ingest/warehouse-admin.ts';
 import { inspectPostgres } from '../../lib/postgres/inspect.ts';
+import { within } from '../support/deadline.ts';
 import { event, Postgres, withOptions } from '../support/postgres-suite.ts';
 
 const postgres = new Postgres();
@@ -35,6 +37,14 @@ describe('a PostgreSQL server with faults', () => {
     const land = (): Promise<unknown> => warehouse.land([event('during')]);
     for (const call of [land, () => warehouse.probe(), land, () => warehouse.release(['1-1'])])
       await assert.rejects(call(), { message: 'it does not answer' });
+    const gateway = openWarehouse(uri, 'gateway');
+    t.after(() => gateway.close());
+    const found = await within(
+      'a look-up of a gateway does not wait as long as a consumer',
+      gateway.find('a', 'p'),
+      8_000,
+    );
+    assert.deepEqual(found, { kind: 'unavailable' });
   });
 
   it("is available if an operator's trigger, constraint or index raises an error: it refuses that event", async (t) => {

@@ -8,7 +8,7 @@ import { describeWarehouseAdmin } from '../contract/warehouse-admin.ts';
 import { createPostgresAdmin } from '../../lib/postgres/admin.ts';
 import { eventually } from '../support/scope.ts';
 import { SYSTEM } from '../support/system.ts';
-import { event, Postgres } from '../support/postgres-suite.ts';
+import { event, Postgres, withOptions } from '../support/postgres-suite.ts';
 
 const postgres = new Postgres();
 
@@ -102,8 +102,18 @@ describe('the PostgreSQL warehouse', () => {
     assert.deepEqual(await warehouse.land([event('a'), event('b')]), ['duplicate', 'landed']);
   });
 
-  it('cannot work as configured if a column has another type, which COPY would report as corrupt data', async (t) => {
+  it('cannot work as configured without its database or schema, or if a column has another type', async (t) => {
     const { uri, warehouse } = await postgres.prepared(t);
+    const elsewhere = Object.assign(new URL(uri), { pathname: '/none' }).href;
+    for (const [wrong, code] of [
+      [elsewhere, '3D000'],
+      [withOptions(await postgres.server.freshDatabase(), '-c search_path=none'), '3F000'],
+    ] as const)
+      await assert.rejects(
+        postgres.warehouse(t, wrong).prepare(),
+        (cause) => cause instanceof WarehouseMisconfigured && cause.message.endsWith(`(SQLSTATE ${code})`),
+      );
+    // COPY would report it as corrupt data.
     await postgres.server.query(uri, 'ALTER TABLE events ALTER body TYPE jsonb USING body::jsonb');
     await assert.rejects(warehouse.land([event('a')]), /column "body" is of type jsonb .*\(SQLSTATE 42804\)$/);
   });

@@ -98,6 +98,10 @@ describe('the check of a queue', () => {
     assert.deepEqual(await redis.command('KEYS', '*'), []);
     for (const entry of ['1-1', '1-2']) await redis.command('XADD', 'ingest', entry, 'body', '{}');
     assert.match(await look({ program: 'consumer' }), /, 2 events in the stream$/);
+    for (const entry of ['1-1', '1-2', '1-3'])
+      await redis.command('XADD', entry === '1-1' ? 'ingest-a' : 'ingest-b', entry, 'body', '{}');
+    const uri = `dispatcher://127.0.0.1:${redis.port},127.0.0.1:${redis.port}`;
+    assert.match(await look({ uri }), /, 3 events in 2 streams$/);
   });
 
   it('fails with 4 for another format or missing rights, and with 2 for another number of partitions', async () => {

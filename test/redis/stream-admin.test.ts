@@ -153,10 +153,14 @@ describe('erasing an entry', () => {
 });
 
 describe('the note of an erasure', () => {
-  it('applies to events that were accepted before it', async (t) => {
+  it('is listed, the newest first, and applies to events that were accepted before it', async (t) => {
     const [admin, reader] = [openAdmin(t, server.uri), await openReader(t, server.uri)];
     const before = Date.now();
     await admin.noteErasure('one');
+    const others = Array.from({ length: 1_000 }, (_, at) => ['1', `other-${at}`]).flat();
+    await server.command('ZADD', `{${STREAM}}:erased`, ...others);
+    const pages = await Promise.all([admin.erasures(0), admin.erasures(1_000)]);
+    assert.deepEqual([pages[0].length, pages[0][0]?.id, pages[1].length], [1_000, 'one', 1], 'each is listed once');
     const source = await sourceOf(server);
     const erased = (id: string, acceptedAtMs: number): Promise<ReadonlySet<string>> =>
       reader.erased([
@@ -166,6 +170,10 @@ describe('the note of an erasure', () => {
     assert.deepEqual([...(await erased('one', before))], ['one']);
     assert.deepEqual([...(await erased('one', before + 3_600_000))], []);
     assert.deepEqual([...(await erased('two', before))], []);
+    const nextMs = Date.now() + 60_000;
+    await server.command('XADD', STREAM, `${nextMs}-1`, 'note', 'accepted last');
+    await admin.noteErasure('one');
+    assert.deepEqual([[...(await erased('one', nextMs))], [...(await erased('one', nextMs + 1))]], [['one'], []]);
     await server.command('XADD', STREAM, `${2n ** 64n - 1n}-1`, 'note', 'another program');
     await admin.noteErasure('one');
     const [hourLater, dayLater] = [Date.now() + 3_600_000, Date.now() + RETENTION_MS + 60_000];
@@ -289,6 +297,9 @@ describe('the status of a stream', () => {
     await reader.read(1, 3_600_000, 1_000);
     await server.command('XREADGROUP', 'GROUP', GROUP, 'dead', 'COUNT', '1', 'STREAMS', STREAM, '>');
     await server.command('XGROUP', 'CREATECONSUMER', STREAM, GROUP, 'idle');
+    const newest = Number(await server.command('GET', `{${STREAM}}:ids`));
+    await server.command('SET', `{${STREAM}}:ids`, `${newest} ${newest - 9 * 3_600_000}`);
+    await server.command('HSET', `{${STREAM}}:ids:${newest - 9 * 3_600_000}`, 'id', 'x'.repeat(1_000));
     const beatMs = Date.now();
     await server.command('ZADD', REPLICAS, String(beatMs - 10_000_000), 'gone', String(beatMs), 'alive');
     const { partition, server: about, run } = await admin.status();
@@ -297,7 +308,7 @@ describe('the status of a stream', () => {
     assert.deepEqual(counts, expected);
     const slices = (await server.command('KEYS', `{${STREAM}}:ids:*`)) as readonly string[];
     const sizes = await Promise.all([STREAM, ...slices].map(sizeOf));
-    assert.equal(slices.length, 1);
+    assert.equal(slices.length, 2);
     assert.equal(
       memoryBytes,
       sizes.reduce((sum, size) => sum + size, 0),
@@ -401,7 +412,7 @@ describe('the status of a stream', () => {
   });
 
   it('reads a page that ends with the last possible name, and says that no entry can be added', async (t) => {
-    const admin = openAdmin(t, server.uri);
+    const [admin, { queue, submit }] = [openAdmin(t, server.uri), await openAccepting(t)];
     const [last, end] = ['5-1', '18446744073709551615-18446744073709551615'];
     for (const entry of [last, end])
       await server.command('XADD', STREAM, entry, 'producer', 'shop', 'body', body('one'));
@@ -416,5 +427,10 @@ describe('the status of a stream', () => {
     const refusal = /the last possible name, .*runbook$/;
     assert.match((await admin.status()).partition.unavailable ?? '', refusal);
     await assert.rejects(admin.replay(row, false), refusal);
+    assert.equal(await submit('two'), 'unavailable');
+    await eventually('the gateway says so too', () => {
+      const state = queue.state();
+      return !state.available && refusal.test(state.reason);
+    });
   });
 });

@@ -63,6 +63,17 @@ async function putIndex(
   await redis.command('SET', `{${stream}}:ids`, start);
 }
 
+/** Opens a queue, which does not trim itself, whose index has the landed id `one` of the producer `q` past retention. */
+async function knownFromYesterday(stream: string): Promise<StreamQueue> {
+  await (await openQueue(redis.uri, { stream })).close();
+  const secret = String(await redis.command('HGET', `{${stream}}:queue`, 'secret'));
+  const oldMs = String(Date.now() - 25 * 3_600_000);
+  await redis.command('XADD', stream, `${oldMs}-0`, 'producer', 'q', 'body', '{}');
+  await putIndex(stream, secret, { id: 'one', producer: 'q', body: '{}', entry: `${oldMs}-0`, start: oldMs });
+  await redis.command('HSET', `{${stream}}:looked`, 'at', String(Date.now()), 'oldest', '');
+  return openQueue(redis.uri, { stream, makes: false });
+}
+
 const ids = (prefix: string, count: number): string[] => Array.from({ length: count }, (_, at) => `${prefix}-${at}`);
 
 describe('the notes of an event', () => {
@@ -209,13 +220,7 @@ describe('the id index', () => {
 
   it('compares an id that was accepted again after retention with its latest event, in any call', async () => {
     const stream = 'again';
-    await (await openQueue(redis.uri, { stream })).close();
-    const secret = String(await redis.command('HGET', `{${stream}}:queue`, 'secret'));
-    const oldMs = String(Date.now() - 25 * 3_600_000);
-    await redis.command('XADD', stream, `${oldMs}-0`, 'producer', 'q', 'body', '{}');
-    await putIndex(stream, secret, { id: 'one', producer: 'q', body: '{}', entry: `${oldMs}-0`, start: oldMs });
-    await redis.command('HSET', `{${stream}}:looked`, 'at', String(Date.now()), 'oldest', '');
-    const queue = await openQueue(redis.uri, { stream, makes: false });
+    const queue = await knownFromYesterday(stream);
     const first = new Recorded('one');
     assert.deepEqual(await submitAll(queue, [first]), ['accepted']);
     assert.equal((await slices(stream)).length, 2);
@@ -252,6 +257,15 @@ describe('the id index', () => {
     },
   );
 
+  it('refuses the events of one call that the server cannot run, and no others', async () => {
+    const stream = 'damaged';
+    const queue = await knownFromYesterday(stream);
+    await redis.command('HSET', `{${stream}}:looked`, 'at', 'no time');
+    assert.equal(await outcomeOf(queue, ['one']), 'unavailable');
+    assert.deepEqual(queue.state(), { available: true });
+    assert.equal(await outcomeOf(queue, ['whole']), 'accepted');
+  });
+
   it('calls an id a duplicate after its entry was deleted, and accepts it after the stream was', async () => {
     const stream = 'deleted';
     const queue = await openQueue(redis.uri, { stream });
@@ -268,6 +282,7 @@ describe('the id index', () => {
     await redis.command('DEL', stream);
     await openQueue(redis.uri, { stream });
     assert.equal(await redis.command('EXISTS', stream), 1, 'recreated for the group');
+    assert.deepEqual(await sliceKeys(stream), [], 'no slice is left without a list that names it');
     assert.equal(await outcomeOf(queue, ['one']), 'accepted');
   });
 
@@ -321,6 +336,9 @@ describe('a server that does not answer', () => {
     await new Promise((resolve) => setImmediate(resolve));
     await own.signal('SIGCONT');
     assert.equal(await patient.outcome, 'accepted');
+    await queue.close();
+    await clock.advance(60_000);
+    assert.equal(clock.pending, 0, 'no timer is left');
   });
 
   it('is unavailable for one reason, keeps no event, and is connected again every three seconds', async () => {
@@ -360,7 +378,7 @@ describe('a server that does not answer', () => {
 });
 
 describe('a queue that waits for replicas', () => {
-  it('replaces each of its connections to a server that does not answer', async (t) => {
+  it('needs the right to wait, and replaces each of its connections to a server that does not answer', async (t) => {
     const own = await TestRedis.start();
     const clock = new VirtualClock();
     const connect = (): RedisConnection => new RedisConnection({ ...SYSTEM, clock, uri: own.uri, name: 'test', log });
@@ -376,7 +394,21 @@ describe('a queue that waits for replicas', () => {
     });
     t.after(() => queue.close());
     queue.open(() => undefined);
-    await eventually('it is connected', () => connection.ready && writing.ready);
+    const connected = (): Promise<unknown> =>
+      eventually('it is connected', async () => {
+        await clock.advance(250);
+        return connection.ready && writing.ready;
+      });
+    await connected();
+    await own.command('ACL', 'SETUSER', 'default', '-wait');
+    connection.restart('again');
+    const lacksWait = /lacks rights that this program needs: wait \(/;
+    await eventually('the right is named', async () => {
+      await clock.advance(250);
+      return lacksWait.test(connection.lastError);
+    });
+    await own.command('ACL', 'SETUSER', 'default', '+wait');
+    await connected();
     await own.signal('SIGSTOP');
     t.after(() => own.signal('SIGCONT'));
     await eventually('both are replaced', async () => {

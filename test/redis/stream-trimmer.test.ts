@@ -212,7 +212,7 @@ describe('trimming', () => {
     assert.deepEqual([reports[1].acknowledged, reports[1].consumers, reports[1].replicas], [1, 0, 0]);
   });
 
-  it('reports consumers with a heartbeat, and replicas that acknowledge', async () => {
+  it('reports consumers with a heartbeat, and replicas that acknowledge, unless the server refuses to tell', async () => {
     const stream = 'attended';
     const reports: QueueReport[] = [];
     const trimmer = await trimmerOf(stream, (report) => reports.push(report));
@@ -229,6 +229,11 @@ describe('trimming', () => {
       await trimmer.trim(0);
       return reports.at(-1)?.replicas === 0;
     });
+    await redis.command('ACL', 'SETUSER', 'blind', 'on', '>secret', '~*', '+@all', '-info');
+    const server = connectedTo(redis.uri.replace('//', '//blind:secret@'));
+    await (await trimmerOf(stream, (report) => reports.push(report), { server })).trim(0);
+    const { consumers, replicas, memoryBytes, memoryLimitBytes } = reports.at(-1) ?? {};
+    assert.deepEqual([consumers, replicas, memoryBytes, memoryLimitBytes], [2, undefined, undefined, undefined]);
   });
 
   it('logs once which rights its user lacks', async () => {
