@@ -54,10 +54,6 @@ const CASES: Readonly<Record<string, readonly [() => Promise<string>, reason: Re
     },
     /guest:\*\*\*@\S+: the server refused the password: .* \(SQLSTATE 28P01\)/,
   ],
-  'is a SQLite file with the schema of a newer program': [
-    () => Promise.resolve(sqliteWith('PRAGMA user_version = 99')),
-    /the schema has version 99, and this program knows \d+/,
-  ],
   'gives the role no right': [
     async () => {
       await postgres.query(database, `CREATE ROLE powerless LOGIN; REVOKE CREATE ON SCHEMA public FROM PUBLIC`);

@@ -25,7 +25,7 @@ queueContract('a Redis Stream', async () => {
       await during();
       await own.start();
     },
-    bodies: async () => [(await own.entries()).map(({ fields }) => fields['body'] ?? '')],
+    bodies: async () => (await own.entries()).map(({ fields }) => fields['body'] ?? ''),
   };
 });
 
