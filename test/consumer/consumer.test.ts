@@ -314,6 +314,23 @@ describe('a consumer whose read lasts as long as its claim', () => {
   });
 });
 
+it('a consumer without a place says so once, and reads as soon as one is free', async (t) => {
+  const { clock, run } = virtualQueue();
+  let isFree = false;
+  const { consumer, lines } = run(t, { register: () => Promise.resolve(isFree) });
+  await clock.advance(10_000);
+  assert.equal(consumer.trouble, 'INGEST_CONSUMER_REPLICAS_MAX other consumers read the stream');
+  isFree = true;
+  await clock.advance(1_000);
+  assert.equal(consumer.trouble, undefined);
+  assert.deepEqual(lines, [
+    'the warehouse is ready',
+    'the stream is not read: INGEST_CONSUMER_REPLICAS_MAX other consumers read it',
+    'a place is free: reading the stream',
+    'events are landing',
+  ]);
+});
+
 describe('a consumer that is stopped', () => {
   it('waits for a slow acknowledgment', async (t) => {
     const { clock, calls, arrive, run } = virtualQueue();

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { consumerMetrics } from '../../lib/consumer/metrics.ts';
 import { watchOf } from '../../lib/consumer/health.ts';
 import { createLog } from '../../lib/process/log.ts';
+import { QUIET_LOG } from '../support/partition.ts';
 import { metricOf } from '../support/pipeline.ts';
 import { Program } from '../support/program.ts';
 import { TestRedis } from '../support/redis.ts';
@@ -46,6 +47,25 @@ describe('the queue of a consumer', () => {
     assert.equal(await metric('queue_memory_limit_bytes'), limit);
     await eventually('all are counted', async () => (await metric('queue_events')) === 3);
   });
+});
+
+it('a queue that is nearly full, or whose clock differs by more than a minute, is in a warning once a minute', async (t) => {
+  const clock = new VirtualClock();
+  const telemetry = { metrics: consumerMetrics(clock), log: QUIET_LOG };
+  const { mock } = t.mock.method(telemetry.log, 'warn', () => undefined);
+  watchOf({ clock, telemetry, warehouse: { probe: () => Promise.resolve() } }).start(() => true);
+  const size = { events: 1, memoryLimitBytes: 1_000, unlanded: 0, oldestMs: 0 };
+  const warnings = async (seconds: number, clockSkewMs: number, memoryBytes: number): Promise<unknown> => {
+    mock.resetCalls();
+    for (let second = 0; second < seconds; second += 1) {
+      telemetry.metrics.queue.reported('0', { ...size, memoryBytes, clockSkewMs });
+      await clock.advance(1_000);
+    }
+    return mock.calls.map((call) => /clock|nearly full/.exec(String(call.arguments.at(-1)))?.[0]);
+  };
+  assert.deepEqual(await warnings(5, 60_000, 799), []);
+  for (const seconds of [60, 60, 59]) assert.deepEqual(await warnings(seconds, 60_500, 800), ['clock', 'nearly full']);
+  assert.deepEqual(await warnings(1, 60_500, 800), []);
 });
 
 describe('the warehouse of a consumer', () => {

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it, type TestContext } from 'node:test';
-import { consumerMetrics, type ConsumerMetrics } from '../../lib/consumer/metrics.ts';
+import { isDeepStrictEqual } from 'node:util';
+import { consumerMetrics } from '../../lib/consumer/metrics.ts';
 import { Replica } from '../../lib/consumer/replica.ts';
 import type { Warehouse } from '../../lib/ingest/warehouse.ts';
 import { memberName, StreamReader } from '../../lib/redis/read/stream-reader.ts';
@@ -79,11 +80,16 @@ describe('a replica whose warehouse fails at its start', () => {
       prepared += 1;
       return prepared === 1 ? Promise.reject(new Error('no connection')) : real.prepare();
     };
-    await redis.command('ZADD', '{ingest-0}:replicas', String(Date.now()), 'another');
-    const { registry } = await start(t, redis, { ...real, prepare });
+    const others = ['a', 'b'].flatMap((name) => [String(Date.now() + 4_000), name]);
+    await redis.command('ZADD', '{ingest-0}:replicas', ...others);
+    await redis.command('ZADD', '{ingest-1}:replicas', ...others.slice(2));
+    const { metrics, state } = await start(t, redis, { ...real, prepare });
+    const full = 'INGEST_CONSUMER_REPLICAS_MAX other consumers read the stream';
+    await eventually('only the first stream is full', () => isDeepStrictEqual([...state.unavailable()], [[0, full]]));
+    await redis.command('DEL', '{ingest-0}:replicas');
     await eventually('all have landed', async () => (await store.count()) === STREAMS.length);
     assert.ok(prepared <= 1 + STREAMS.length, String(prepared));
-    assert.match(await registry.metrics(), /^ingest_consumer_replicas 1$/m, 'the smallest number');
+    assert.match(await metrics.registry.metrics(), /^ingest_consumer_replicas 1$/m, 'the smallest number');
   });
 });
 
@@ -92,7 +98,7 @@ const longEvent = (id: string): string => {
   return `${head}${'x'.repeat(BODY_BYTES - head.length - 2)}"}`;
 };
 
-async function start(t: TestContext, redis: TestRedis, warehouse: Warehouse): Promise<ConsumerMetrics> {
+async function start(t: TestContext, redis: TestRedis, warehouse: Warehouse) {
   const log = QUIET_LOG;
   const readers = STREAMS.map(
     (stream) =>
@@ -105,7 +111,7 @@ async function start(t: TestContext, redis: TestRedis, warehouse: Warehouse): Pr
     readers,
     warehouse,
     telemetry: { metrics, log },
-    limits: { batchMax: 500, replicasMax: 6 },
+    limits: { batchMax: 500, replicasMax: 2 },
   });
   const done = replica.run();
   t.after(async () => {
@@ -114,6 +120,5 @@ async function start(t: TestContext, redis: TestRedis, warehouse: Warehouse): Pr
     await Promise.all(readers.map((reader) => reader.close()));
     await warehouse.close();
   });
-  replica.state();
-  return metrics;
+  return { metrics, state: replica.state() };
 }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { describe, it } from 'node:test';
+import { describe, it, type TestContext } from 'node:test';
 import type { Worker } from 'node:worker_threads';
 import { checkSchemas, readSchema, watchedSchemas, type WatchedSchemas } from '../../lib/consumer/schemas.ts';
 import { erasedBody } from '../../lib/ingest/erased.ts';
@@ -182,12 +182,18 @@ describe('JSON Schema 2020-12', () => {
   });
 });
 
+/** The threads that have started from now on and run. */
+function threadsOf(t: TestContext): ReadonlySet<Worker> {
+  const threads = new Set<Worker>();
+  const begun = (worker: Worker): void => void threads.add(worker.once('exit', () => threads.delete(worker)));
+  process.on('worker', begun);
+  t.after(() => process.off('worker', begun));
+  return threads;
+}
+
 describe('a folder of schemas', () => {
   it('is reloaded when it changes, and a type with a broken file keeps its last good schema', async (t) => {
-    const threads = new Set<Worker>();
-    const begun = (worker: Worker): void => void threads.add(worker.once('exit', () => threads.delete(worker)));
-    process.on('worker', begun);
-    t.after(() => process.off('worker', begun));
+    const threads = threadsOf(t);
     const folder = folderOf({ 'order.paid.json': { $ref: 'shared.json' }, 'shared.json': PAID, 'b.json': '{' });
     const { schemas, logged, outcomes } = await open(folder);
     assert.deepEqual(await problemsOf(schemas, 'b', {}), ['no usable schema']);
@@ -304,16 +310,21 @@ describe('a schema whose check takes long', () => {
     await eventually('it is in use', async () => (await next())?.length === 0);
   });
 
-  it('keeps its events in order, each with one answer, while other types take turns', async () => {
-    const { schemas } = await open(folderOf({ 'slow.json': { items: { pattern: '^(a+)+$' } }, 'c.json': PAID }));
+  it('keeps its events in order, each with one answer, while other types take turns and a file changes', async (t) => {
+    const threads = threadsOf(t);
+    const folder = folderOf({ 'slow.json': { items: { pattern: '^(a+)+$' } }, 'c.json': PAID });
+    const { schemas } = await open(folder);
     const body = Buffer.from(JSON.stringify([`${'a'.repeat(18)}!`]));
     const bodies = many(2_000, (at) => ({ producer: String(at), body }));
     let isDone = false;
     const slow = schemas.check('slow', bodies).finally(() => (isDone = true));
     assert.deepEqual(await problemsOf(schemas, 'c', { cents: 1 }), []);
     assert.equal(isDone, false);
+    writeFileSync(join(folder, 'c.json'), '{}');
+    await eventually('the other file is in use', async () => (await problemsOf(schemas, 'c', {}))?.length === 0);
     const found = (await slow).map(String);
     assert.deepEqual([found.length, ...new Set(found)], [bodies.length, '/0 must match pattern "^(a+)+$"']);
+    await eventually('the thread of the earlier files has ended', () => threads.size === 1);
   });
 
   it('is not used if it takes long to compile', { timeout: 120_000 }, async () => {

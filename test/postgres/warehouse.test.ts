@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { openWarehouse } from '../../bin/warehouse-adapter.ts';
 import { BatchRefused, NO_ROW, type LandingEvent, WarehouseMisconfigured } from '../../lib/ingest/warehouse.ts';
 import { LOCK_KEY } from '../../lib/postgres/migrations.ts';
 import { createPostgresWarehouse } from '../../lib/postgres/warehouse.ts';
@@ -251,7 +252,9 @@ describe('the PostgreSQL warehouse', () => {
     await assert.rejects(reader.probe(), /read-only/);
     assert.deepEqual(await reader.find('one', 'shop'), { kind: 'unknown' });
     await assert.rejects(reader.probe(), /read-only/);
-    await postgres.warehouse(t, uri, { readOnly: true }).probe();
+    const gateway = openWarehouse(uri, 'gateway');
+    t.after(() => gateway.close());
+    await gateway.probe();
     await setDefault('off');
     await reader.probe();
   });

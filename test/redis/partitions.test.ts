@@ -3,13 +3,23 @@ import { Socket } from 'node:net';
 import type { Writable } from 'node:stream';
 import { before, describe, it } from 'node:test';
 import { PartitionedQueue } from '../../lib/ingest/partitioned-queue.ts';
-import { acceptingStreams, startQueue } from '../../lib/redis/accept/open-queue.ts';
+import { acceptingStreams, inspectGatewayQueue, startQueue } from '../../lib/redis/accept/open-queue.ts';
 import { Recorded, submitAll } from '../contract/queue.ts';
 import { QUIET_LOG } from '../support/partition.ts';
 import { TestRedis } from '../support/redis.ts';
 import { atEnd } from '../support/scope.ts';
 import { SYSTEM } from '../support/system.ts';
 import { partitionOf } from '../../lib/ingest/partition.ts';
+
+it('a check names the shortest body that one of two servers refuses', async () => {
+  const [one, other] = [await TestRedis.start(), await TestRedis.start()];
+  await other.command('CONFIG', 'SET', 'proto-max-bulk-len', '1048576');
+  const uri = `dispatcher://127.0.0.1:${one.port},127.0.0.1:${other.port}`;
+  const limits = { enqueueTimeoutMs: 10_000, bodyBytesMax: 2 << 20 };
+  const durability = { level: 'warn', replicas: 0 } as const;
+  const options = { ...SYSTEM, log: QUIET_LOG, uri, partitions: 2, limits, durability };
+  assert.match(await inspectGatewayQueue(options, 10_000), /, takes events, but no bodies over 1048576 bytes \(/);
+});
 
 describe('a queue of several partitions', () => {
   let redis: TestRedis;

@@ -14,6 +14,7 @@ import { eventually } from '../support/scope.ts';
 import { SYSTEM } from '../support/system.ts';
 
 const SECRET = 'secret';
+const TRACED = { traceparent: '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01' };
 const body = (id: string): string => JSON.stringify({ id, type: 't', text: SECRET });
 
 /** Redis' reply to DUMP is not text. */
@@ -27,7 +28,7 @@ async function openAccepting(
 ): Promise<{ submit: (id: string) => Promise<Outcome>; queue: StreamQueue }> {
   const queue = await openQueue(server.uri, { after: t.after.bind(t) });
   const submit = (id: string): Promise<Outcome> =>
-    new Promise((settle) => queue.submit({ id, producer: 'shop', body: Buffer.from(body(id)), settle }));
+    new Promise((settle) => queue.submit({ id, producer: 'shop', body: Buffer.from(body(id)), notes: TRACED, settle }));
   return { submit, queue };
 }
 
@@ -44,7 +45,7 @@ async function copies(admin: StreamAdmin, id: string, redis = server): Promise<r
 }
 
 describe('erasing an entry', () => {
-  it('keeps the id and the time of acceptance of an erased event, and nothing of its body', async (t) => {
+  it('keeps the id, the time of acceptance and the trace of an erased event, and nothing of its body', async (t) => {
     const [{ submit, queue }, admin] = [await openAccepting(t), openAdmin(t, server.uri)];
     assert.equal(await submit('one'), 'accepted');
     const before = await queue.find('one', 'shop');
@@ -197,7 +198,7 @@ describe('the note of an erasure', () => {
 const row = {
   replayOf: 'q/ingest/1-1',
   id: 'the source the-id',
-  traceparent: '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01',
+  ...TRACED,
   producer: 'a\0b',
   body: Buffer.from([0x7b, 0xff, 0x00, 0x0a]),
   acceptedAtMs: 1_234,
@@ -301,7 +302,8 @@ describe('the status of a stream', () => {
     await server.command('SET', `{${STREAM}}:ids`, `${newest} ${newest - 9 * 3_600_000}`);
     await server.command('HSET', `{${STREAM}}:ids:${newest - 9 * 3_600_000}`, 'id', 'x'.repeat(1_000));
     const beatMs = Date.now();
-    await server.command('ZADD', REPLICAS, String(beatMs - 10_000_000), 'gone', String(beatMs), 'alive');
+    await server.command('ZADD', REPLICAS, String(beatMs - 10_000_000), 'gone');
+    for (const name of ['alive', reader.name]) await server.command('ZADD', REPLICAS, String(beatMs), name);
     const { partition, server: about, run } = await admin.status();
     const { memoryBytes, oldestUnlandedMs, replicas, ...counts } = partition;
     const expected = { name: STREAM, stream: STREAM, events: 3, unread: 1, pending: 2, unavailable: undefined };
@@ -320,7 +322,7 @@ describe('the status of a stream', () => {
       new Map([
         ['alive', [0, true]],
         ['dead', [1, false]],
-        [reader.name, [1, false]],
+        [reader.name, [1, true]],
       ]),
     );
     const ageMs = replicas.find(({ name }) => name === 'alive')?.heartbeatMs ?? -1;

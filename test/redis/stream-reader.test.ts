@@ -353,6 +353,19 @@ describe('the reader of a Redis Stream', () => {
     assert.equal(String(later[0]?.body), 'later');
   });
 
+  it('is unavailable while one of its two connections is', async (t) => {
+    const [found, dead] = [[server.uri], `redis://127.0.0.1:${await freePort()}`];
+    const uri = { find: () => Promise.resolve(found.shift() ?? dead) };
+    const reader = new StreamReader({
+      ...SYSTEM,
+      part: partitionAt(server.uri, { uri }),
+      name: 'half',
+      log: QUIET_LOG,
+    });
+    t.after(() => reader.close());
+    assert.deepEqual([await reader.open(2_000), reader.state().available], [false, false]);
+  });
+
   it('reads its entries again from a new server, and acknowledges those', async (t) => {
     const { own, reader } = await joinedReader(t, ['--appendonly', 'yes', '--appendfsync', 'always']);
     await own.command('XADD', STREAM, '*', 'producer', 'p', 'body', 'kept');
