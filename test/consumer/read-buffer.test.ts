@@ -22,19 +22,6 @@ const opened = (wanted: number, entriesMax: number): Intake =>
   new Intake({ streams: 1, wanted, readMax: () => entriesMax });
 
 describe('the intake', () => {
-  it('waits for a batch while reads are full, and returns it in the order of reads', async () => {
-    const intake = opened(400, 100);
-    const taking = intake.take();
-    for (let first = 0; first < 400; first += 100) {
-      assert.equal(await settles(taking), false, `with ${first} entries`);
-      intake.add(entries(100, 300, first), await intake.reserve());
-    }
-    assert.deepEqual(
-      (await taking)?.map(({ entry }) => entry),
-      entries(400, 300).map(({ entry }) => entry),
-    );
-  });
-
   it('has room for two batches, including entries that are being read', async () => {
     const intake = opened(200, 100);
     for (let reads = 0; reads < 3; reads += 1) intake.add(entries(100, 300), await intake.reserve());

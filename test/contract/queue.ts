@@ -53,24 +53,6 @@ export async function submitAll(queue: Queue, submissions: readonly Recorded[]):
   return outcomes;
 }
 
-/**
- * Submits `size` submissions at a time. Refused ones are retried, because a server on a busy machine may not answer
- * in time.
- */
-export async function submitInTurns(queue: Queue, submissions: readonly Recorded[], size = 500): Promise<Outcome[]> {
-  const outcomes: Outcome[] = [];
-  for (let from = 0; from < submissions.length; from += size) {
-    let turn = submissions.slice(from, from + size);
-    while (turn.length > 0) {
-      await eventually('the queue is available', () => queue.states().every(({ available }) => available));
-      const settled = await submitAll(queue, turn);
-      outcomes.push(...settled.filter((outcome) => outcome !== 'unavailable'));
-      turn = turn.filter((_, at) => settled[at] === 'unavailable').map((refused) => refused.again());
-    }
-  }
-  return outcomes;
-}
-
 export function queueContract(name: string, make: () => Promise<QueueUnderTest>): void {
   describe(`${name}, as a queue`, () => {
     let under: QueueUnderTest;

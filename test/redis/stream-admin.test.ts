@@ -5,13 +5,11 @@ import { erasedBody } from '../../lib/ingest/erased.ts';
 import type { QueuedCopy } from '../../lib/ingest/queue-admin.ts';
 import type { StreamAdmin } from '../../lib/redis/admin/stream-admin.ts';
 import { GROUP, STREAM } from '../../lib/redis/stream/layout.ts';
-import { StreamQueue } from '../../lib/redis/accept/stream-queue.ts';
-import { RedisConnection } from '../../lib/redis/server/connection.ts';
+import type { StreamQueue } from '../../lib/redis/accept/stream-queue.ts';
 import { RETENTION_MS, type Outcome } from '../../lib/ingest/queue.ts';
-import { openAdmin, openQueue, openReader, partitionAt, QUIET_LOG as log } from '../support/partition.ts';
+import { openAdmin, openQueue, openReader, openReplicated } from '../support/partition.ts';
 import { TestRedis } from '../support/redis.ts';
 import { eventually } from '../support/scope.ts';
-import { SYSTEM } from '../support/system.ts';
 
 const SECRET = 'secret';
 const TRACED = { traceparent: '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01' };
@@ -262,14 +260,8 @@ describe('the status of a stream', () => {
     });
     await server.command('DEL', '{ingest}:ids');
 
-    const connect = (): RedisConnection => new RedisConnection({ ...SYSTEM, uri: server.uri, name: 'test', log });
-    const [connection, ...connections] = [connect(), connect()] as const;
-    const durability = { level: 'warn', replicas: 1, connections } as const;
-    const about = { clock: SYSTEM.clock, enqueueTimeoutMs: 500, log, part: partitionAt(server.uri) };
-    const replicated = new StreamQueue({ ...about, connection, durability });
-    t.after(() => replicated.close());
-    connection.open();
-    await eventually('it is connected', () => [connection, ...connections].every(({ ready }) => ready));
+    const { queue: replicated, connections } = openReplicated(t, server.uri, { enqueueTimeoutMs: 500 });
+    await eventually('it is connected', () => connections.every(({ ready }) => ready));
     await eventually('both say the same', async () => {
       const [why, status] = await reasons(replicated);
       const isSame = status === `${String(why)}, at the gateway that connected last`;

@@ -1,16 +1,13 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { randomUUID } from 'node:crypto';
 import { describe, it } from 'node:test';
 import type { EventNotes } from '../../lib/ingest/queue.ts';
 import { IdIndex } from '../../lib/redis/stream/id-index.ts';
-import { StreamQueue } from '../../lib/redis/accept/stream-queue.ts';
-import { RedisConnection } from '../../lib/redis/server/connection.ts';
-import { queueContract, Recorded, submitAll, submitInTurns } from '../contract/queue.ts';
-import { openQueue, partitionAt, QUIET_LOG as log } from '../support/partition.ts';
+import type { StreamQueue } from '../../lib/redis/accept/stream-queue.ts';
+import { queueContract, Recorded, submitAll } from '../contract/queue.ts';
+import { openQueue, openReplicated } from '../support/partition.ts';
 import { TestRedis } from '../support/redis.ts';
 import { eventually } from '../support/scope.ts';
-import { SYSTEM } from '../support/system.ts';
 import { VirtualClock } from '../support/virtual-clock.ts';
 
 const redis = await TestRedis.start();
@@ -228,35 +225,6 @@ describe('the id index', () => {
     assert.deepEqual(await submitAll(queue, [first.again(), new Recorded('two')]), ['duplicate', 'accepted']);
   });
 
-  it(
-    "uses at most three tenths of the stream's memory for the index, at 300 bytes an event",
-    { tags: ['long'] },
-    async () => {
-      const own = await TestRedis.start(['--appendonly', 'no']);
-      const queue = await openQueue(own.uri);
-      const used = async (): Promise<number> =>
-        Number(/^used_memory:(\d+)/m.exec(String(await own.command('INFO', 'memory')))?.[1]);
-      const events = Array.from({ length: 25_000 }, () => {
-        const id = randomUUID();
-        return new Recorded(id, 'urn:ingest:producer:shop', { text: 'x'.repeat(234) });
-      });
-      assert.equal(events[0]?.text.length, 300);
-      assert.deepEqual(new Set(await submitInTurns(queue, events)), new Set(['accepted']));
-      await queue.close();
-      const both = await used();
-      const [start = ''] = await slices('ingest', own);
-      const index = Number(await own.command('MEMORY', 'USAGE', `{ingest}:ids:${start}`, 'SAMPLES', '0'));
-      const stream = Number(await own.command('MEMORY', 'USAGE', 'ingest', 'SAMPLES', '0'));
-      assert.ok(index <= 0.3 * stream, `${index / 25_000} and ${stream / 25_000} bytes an event by MEMORY USAGE`);
-      // The memory that the server actually frees, unlike the estimate of MEMORY USAGE.
-      await own.command('DEL', 'ingest');
-      const withoutStream = await used();
-      await own.command('DEL', `{ingest}:ids:${start}`);
-      const [streamBytes, indexBytes] = [both - withoutStream, withoutStream - (await used())];
-      assert.ok(indexBytes <= 0.3 * streamBytes, `${indexBytes / 25_000} and ${streamBytes / 25_000} bytes an event`);
-    },
-  );
-
   it('refuses the events of one call that the server cannot run, and no others', async () => {
     const stream = 'damaged';
     const queue = await knownFromYesterday(stream);
@@ -381,31 +349,19 @@ describe('a queue that waits for replicas', () => {
   it('needs the right to wait, and replaces each of its connections to a server that does not answer', async (t) => {
     const own = await TestRedis.start();
     const clock = new VirtualClock();
-    const connect = (): RedisConnection => new RedisConnection({ ...SYSTEM, clock, uri: own.uri, name: 'test', log });
-    const [connection, writing] = [connect(), connect()];
-    const durability = { level: 'warn', replicas: 1, connections: [writing] } as const;
-    const queue = new StreamQueue({
-      clock,
-      connection,
-      enqueueTimeoutMs: 500,
-      log,
-      durability,
-      part: partitionAt(own.uri),
-    });
-    t.after(() => queue.close());
-    queue.open(() => undefined);
+    const { connections } = openReplicated(t, own.uri, { clock });
     const connected = (): Promise<unknown> =>
       eventually('it is connected', async () => {
         await clock.advance(250);
-        return connection.ready && writing.ready;
+        return connections.every(({ ready }) => ready);
       });
     await connected();
     await own.command('ACL', 'SETUSER', 'default', '-wait');
-    connection.restart('again');
+    connections[0]?.restart('again');
     const lacksWait = /lacks rights that this program needs: wait \(/;
     await eventually('the right is named', async () => {
       await clock.advance(250);
-      return lacksWait.test(connection.lastError);
+      return lacksWait.test(connections[0]?.lastError ?? '');
     });
     await own.command('ACL', 'SETUSER', 'default', '+wait');
     await connected();
@@ -413,7 +369,7 @@ describe('a queue that waits for replicas', () => {
     t.after(() => own.signal('SIGCONT'));
     await eventually('both are replaced', async () => {
       await clock.advance(250);
-      return [connection, writing].every(({ lastError }) => lastError === 'the server does not answer');
+      return connections.every(({ lastError }) => lastError === 'the server does not answer');
     });
   });
 });

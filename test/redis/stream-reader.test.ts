@@ -1,13 +1,12 @@
 import assert from 'node:assert/strict';
 import { beforeEach, describe, it, type TestContext } from 'node:test';
 import { GroupVanished, REPLICA_LEASE_MS, type Delivery } from '../../lib/ingest/queue.ts';
-import type { Clock } from '../../lib/process/clock.ts';
 import { joinReplicas } from '../../lib/redis/read/open-readers.ts';
 import { memberName, StreamReader } from '../../lib/redis/read/stream-reader.ts';
 import { GROUP, STREAM } from '../../lib/redis/stream/layout.ts';
 import { Script } from '../../lib/redis/wire/script.ts';
 import { GENEROUS_MS } from '../support/deadline.ts';
-import { connectedTo, openReader, partitionAt, QUIET_LOG } from '../support/partition.ts';
+import { connectedTo, logged, openReader, partitionAt, QUIET_LOG } from '../support/partition.ts';
 import { freePort, TestRedis } from '../support/redis.ts';
 import { eventually } from '../support/scope.ts';
 import { SYSTEM } from '../support/system.ts';
@@ -22,24 +21,13 @@ beforeEach(() => server.command('FLUSHALL'));
 /** Opens a reader that has not joined the group. */
 async function opened(
   t: TestContext,
-  { uri = server.uri, stream = STREAM, log = QUIET_LOG, clock = SYSTEM.clock as Clock } = {},
+  { uri = server.uri, stream = STREAM, log = QUIET_LOG, clock = SYSTEM.clock } = {},
 ): Promise<StreamReader> {
   const part = partitionAt(uri, { stream });
   const reader = new StreamReader({ clock, part, name: memberName(SYSTEM.random), log });
   t.after(() => reader.close());
   assert.equal(await reader.open(20_000), true, reader.lastError);
   return reader;
-}
-
-/** Returns a log, and the fields and texts of its warnings. */
-function warned(t: TestContext) {
-  const log = QUIET_LOG.child({}, { level: 'silent' });
-  const [warnings, texts]: [object[], string[]] = [[], []];
-  t.mock.method(log, 'warn', (fields: object, text: string) => {
-    warnings.push(fields);
-    texts.push(text);
-  });
-  return { log, warnings, texts };
 }
 
 /** Returns a server of its own, and a reader that has joined the group there. */
@@ -137,10 +125,10 @@ describe('the reading side of a queue', () => {
     ] as const) {
       await server.command('FLUSHALL');
       for (const other of others) await server.command('XADD', other, '*', 'body', '{}');
-      const { log, texts } = warned(t);
+      const { log, lines } = logged(t, 'warn');
       await opened(t, { stream, log });
       assert.deepEqual(
-        texts.map((text) => /holds the queue (\S+):/.exec(text)?.[1]),
+        lines.map(({ msg }) => /holds the queue (\S+):/.exec(msg)?.[1]),
         others,
       );
     }
@@ -278,7 +266,7 @@ describe('a replica', () => {
   });
 
   it('sends its heartbeat again after one was refused, and warns once while more run than its maximum', async (t) => {
-    const { log, warnings } = warned(t);
+    const { log, lines } = logged(t, 'warn');
     const reader = await opened(t, { log });
     const beats = (times: number): Promise<unknown> => {
       const seen = new Set<unknown>();
@@ -289,7 +277,7 @@ describe('a replica', () => {
     };
     assert.equal(await reader.register(1), true);
     await beats(1);
-    assert.deepEqual(warnings, [], 'it runs alone');
+    assert.deepEqual(lines, [], 'it runs alone');
     await server.command('DEL', REPLICAS);
     await server.command('SET', REPLICAS, 'another type');
     await eventually('a heartbeat was refused', async () =>
@@ -297,11 +285,14 @@ describe('a replica', () => {
     );
     await server.command('DEL', REPLICAS);
     await eventually('it is counted again', async () => (await server.command('ZCARD', REPLICAS)) === 1);
-    warnings.length = 0;
+    lines.length = 0;
     await server.command('ZADD', REPLICAS, String(Date.now() + 4_000), 'another');
-    await eventually('it warns', () => warnings.length > 0);
+    await eventually('it warns', () => lines.length > 0);
     await beats(2);
-    assert.deepEqual(warnings, [{ replicas: 2 }]);
+    assert.deepEqual(
+      lines.map(({ replicas }) => replicas),
+      [2],
+    );
   });
 });
 
