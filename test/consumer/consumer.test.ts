@@ -289,29 +289,27 @@ describe('a consumer after one failed call', () => {
     });
 });
 
-describe('a consumer whose read lasts as long as its claim', () => {
-  it('removes the quarantine rows of what it lands, because another replica may have claimed the entries', async (t) => {
-    for (const [replyMs, releases] of [
-      [9_000, 0],
-      [11_000, 1],
-    ] as const) {
-      const { clock, calls, arrive, reader, run } = virtualQueue();
-      const read = async (...given: Parameters<typeof reader.read>): Promise<Delivery[]> => {
-        const deliveries = await reader.read(...given);
-        await clock.sleep(deliveries.length > 0 ? replyMs : 0);
-        return deliveries;
-      };
-      const release = (rows: readonly string[]): Promise<void> => {
-        calls.push(`release ${rows.length}`);
-        return Promise.resolve();
-      };
-      run(t, { read, release });
-      await clock.settle();
-      await arrive('late');
-      await clock.advance(replyMs + 50);
-      assert.deepEqual(calls, ['land late', ...(releases > 0 ? [`release ${releases}`] : []), 'acknowledge late']);
-    }
-  });
+it('a consumer whose read lasts as long as a claim removes the quarantine rows of what it lands', async (t) => {
+  for (const [replyMs, releases] of [
+    [9_000, 0],
+    [11_000, 1],
+  ] as const) {
+    const { clock, calls, arrive, reader, run } = virtualQueue();
+    const read = async (...given: Parameters<typeof reader.read>): Promise<Delivery[]> => {
+      const deliveries = await reader.read(...given);
+      await clock.sleep(deliveries.length > 0 ? replyMs : 0);
+      return deliveries;
+    };
+    const release = (rows: readonly string[]): Promise<void> => {
+      calls.push(`release ${rows.length}`);
+      return Promise.resolve();
+    };
+    run(t, { read, release });
+    await clock.settle();
+    await arrive('late');
+    await clock.advance(replyMs + 50);
+    assert.deepEqual(calls, ['land late', ...(releases > 0 ? [`release ${releases}`] : []), 'acknowledge late']);
+  }
 });
 
 it('a consumer without a place says so once, and reads as soon as one is free', async (t) => {
@@ -331,25 +329,23 @@ it('a consumer without a place says so once, and reads as soon as one is free', 
   ]);
 });
 
-describe('a consumer that is stopped', () => {
-  it('waits for a slow acknowledgment', async (t) => {
-    const { clock, calls, arrive, run } = virtualQueue();
-    const acknowledged = Promise.withResolvers<void>();
-    const acknowledge = async (entries: readonly EntryName[]): Promise<number> => {
-      await acknowledged.promise;
-      return entries.length;
-    };
-    const { consumer, done } = run(t, { acknowledge });
-    let ended = false;
-    void done.then(() => (ended = true));
-    await clock.settle();
-    await arrive('one');
-    consumer.stop();
-    await clock.advance(10_000);
-    assert.deepEqual([calls, ended], [['land one'], false]);
-    acknowledged.resolve();
-    await done;
-  });
+it('a consumer that is stopped waits for a slow acknowledgment', async (t) => {
+  const { clock, calls, arrive, run } = virtualQueue();
+  const acknowledged = Promise.withResolvers<void>();
+  const acknowledge = async (entries: readonly EntryName[]): Promise<number> => {
+    await acknowledged.promise;
+    return entries.length;
+  };
+  const { consumer, done } = run(t, { acknowledge });
+  let ended = false;
+  void done.then(() => (ended = true));
+  await clock.settle();
+  await arrive('one');
+  consumer.stop();
+  await clock.advance(10_000);
+  assert.deepEqual([calls, ended], [['land one'], false]);
+  acknowledged.resolve();
+  await done;
 });
 
 describe('a consumer whose warehouse cannot be migrated yet', () => {

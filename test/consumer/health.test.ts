@@ -11,29 +11,27 @@ import { TestRedis } from '../support/redis.ts';
 import { eventually, temporaryFolder } from '../support/scope.ts';
 import { VirtualClock } from '../support/virtual-clock.ts';
 
-describe('the queue of a consumer', () => {
-  it('is in gauges, and in a warning if its clock differs', async () => {
-    const redis = await TestRedis.startWithClock();
-    redis.setClock(2);
-    const program = new Program('ingest-consumer', {
-      env: {
-        INGEST_QUEUE_URI: redis.uri,
-        INGEST_CONSUMER_ADDR: '127.0.0.1:0',
-        INGEST_WAREHOUSE_URI: `sqlite:${join(temporaryFolder(), 'warehouse.db')}`,
-      },
-    });
-    const replica = { program, url: await program.listening() };
-    const metric = (name: string): Promise<number> => metricOf(replica, `ingest_${name}`);
-    const line = await program.line(/"level":"warn".*the clock differs from the queue's by 7\d{3} s/);
-    for (const seconds of [(JSON.parse(line) as { skewS: number }).skewS, await metric('clock_skew_seconds')])
-      assert.ok(seconds > 7_190 && seconds < 7_210, `${seconds} s`);
-    assert.equal(await metric('queue_memory_limit_bytes'), 0);
-    for (const id of ['a', 'b', 'c'])
-      await redis.command('XADD', 'ingest', '*', 'producer', 'p', 'body', `{"id":"${id}","type":"t"}`);
-    await redis.command('CONFIG', 'SET', 'maxmemory', '100000000');
-    await eventually('all are counted', async () => (await metric('queue_events')) === 3);
-    await eventually('it has a limit', async () => (await metric('queue_memory_limit_bytes')) === 100_000_000);
+it('the queue of a consumer is in gauges, and in a warning if its clock differs', async () => {
+  const redis = await TestRedis.startWithClock();
+  redis.setClock(2);
+  const program = new Program('ingest-consumer', {
+    env: {
+      INGEST_QUEUE_URI: redis.uri,
+      INGEST_CONSUMER_ADDR: '127.0.0.1:0',
+      INGEST_WAREHOUSE_URI: `sqlite:${join(temporaryFolder(), 'warehouse.db')}`,
+    },
   });
+  const replica = { program, url: await program.listening() };
+  const metric = (name: string): Promise<number> => metricOf(replica, `ingest_${name}`);
+  const line = await program.line(/"level":"warn".*the clock differs from the queue's by 7\d{3} s/);
+  for (const seconds of [(JSON.parse(line) as { skewS: number }).skewS, await metric('clock_skew_seconds')])
+    assert.ok(seconds > 7_190 && seconds < 7_210, `${seconds} s`);
+  assert.equal(await metric('queue_memory_limit_bytes'), 0);
+  for (const id of ['a', 'b', 'c'])
+    await redis.command('XADD', 'ingest', '*', 'producer', 'p', 'body', `{"id":"${id}","type":"t"}`);
+  await redis.command('CONFIG', 'SET', 'maxmemory', '100000000');
+  await eventually('all are counted', async () => (await metric('queue_events')) === 3);
+  await eventually('it has a limit', async () => (await metric('queue_memory_limit_bytes')) === 100_000_000);
 });
 
 it('a queue that fills 80 % of its limit, or whose clock differs by more than a minute, is in a warning once a minute', async (t) => {

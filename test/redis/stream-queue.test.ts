@@ -73,32 +73,30 @@ async function knownFromYesterday(stream: string): Promise<StreamQueue> {
 
 const ids = (prefix: string, count: number): string[] => Array.from({ length: count }, (_, at) => `${prefix}-${at}`);
 
-describe('the notes of an event', () => {
-  it('stores notes as members of the entry, also in a call with other events', async () => {
-    const stream = 'notes';
-    const queue = await openQueue(redis.uri, { stream });
-    const noted = (id: string, notes: EventNotes): Recorded => Object.assign(new Recorded(id), { notes });
-    const events = [
-      new Recorded('plain'),
-      noted('both', { id: 'both' }),
-      new Recorded('plain-too', 'q', { text: 'a\nb' }),
-      noted('/a \u{1F600}', { id: '/a \u{1F600}', traceparent: '00-a-b-01', tracestate: 'a=1, b' }),
-      new Recorded('plain', 'p', { other: true }),
-      new Recorded('both', 'q'),
-    ];
-    const outcomes = ['accepted', 'accepted', 'accepted', 'accepted', 'differing', 'conflict'];
-    assert.deepEqual(await submitAll(queue, events), outcomes);
-    const alone = noted('alone', { traceparent: '00-c-d-01' });
-    assert.deepEqual(await submitAll(queue, [alone]), ['accepted']);
-    const stored = (await redis.entries(stream)).map(({ fields }) => fields);
-    const accepted = [...events.slice(0, 4), alone];
-    const members = accepted.map(({ producer, text, notes }) => ({ producer, body: text, ...notes }));
-    assert.deepEqual(stored, members);
-    const found = await queue.find('/a \u{1F600}', 'p');
-    assert.equal(found.kind === 'found' ? found.event.traceparent : found.kind, '00-a-b-01');
-    const bare = await queue.find('plain', 'p');
-    assert.equal(bare.kind === 'found' ? bare.event.traceparent : bare.kind, undefined);
-  });
+it('the notes of an event are members of its entry, also in a call with other events', async () => {
+  const stream = 'notes';
+  const queue = await openQueue(redis.uri, { stream });
+  const noted = (id: string, notes: EventNotes): Recorded => Object.assign(new Recorded(id), { notes });
+  const events = [
+    new Recorded('plain'),
+    noted('both', { id: 'both' }),
+    new Recorded('plain-too', 'q', { text: 'a\nb' }),
+    noted('/a \u{1F600}', { id: '/a \u{1F600}', traceparent: '00-a-b-01', tracestate: 'a=1, b' }),
+    new Recorded('plain', 'p', { other: true }),
+    new Recorded('both', 'q'),
+  ];
+  const outcomes = ['accepted', 'accepted', 'accepted', 'accepted', 'differing', 'conflict'];
+  assert.deepEqual(await submitAll(queue, events), outcomes);
+  const alone = noted('alone', { traceparent: '00-c-d-01' });
+  assert.deepEqual(await submitAll(queue, [alone]), ['accepted']);
+  const stored = (await redis.entries(stream)).map(({ fields }) => fields);
+  const accepted = [...events.slice(0, 4), alone];
+  const members = accepted.map(({ producer, text, notes }) => ({ producer, body: text, ...notes }));
+  assert.deepEqual(stored, members);
+  const found = await queue.find('/a \u{1F600}', 'p');
+  assert.equal(found.kind === 'found' ? found.event.traceparent : found.kind, '00-a-b-01');
+  const bare = await queue.find('plain', 'p');
+  assert.equal(bare.kind === 'found' ? bare.event.traceparent : bare.kind, undefined);
 });
 
 async function outcomeOf(queue: StreamQueue, some: readonly string[], producer = 'p'): Promise<string> {
@@ -268,26 +266,24 @@ describe('the id index', () => {
   });
 });
 
-describe('the script', () => {
-  it('sends the script again after the server has forgotten it, also with many calls at once', async () => {
-    const stream = 'flushed';
-    const calls: { readonly seconds: number; readonly events: number }[] = [];
-    const observer = { onCall: (seconds: number, events: number): unknown => calls.push({ seconds, events }) };
-    const queue = await openQueue(redis.uri, { stream, observer });
-    await redis.command('SCRIPT', 'FLUSH');
-    const events = Array.from({ length: 1_000 }, (_, at) => new Recorded(`flushed-${at}`));
-    const sinceMs = performance.now();
-    assert.deepEqual(new Set(await submitAll(queue, events)), new Set(['accepted']));
-    const [sum, longest] = [
-      calls.reduce((sum, one) => sum + one.events, 0),
-      Math.max(...calls.map((one) => one.seconds)),
-    ];
-    assert.equal(sum, 1_000);
-    assert.ok(longest > 0 && longest <= (performance.now() - sinceMs) / 1_000, `${longest} s`);
-    assert.equal(await redis.length(stream), 1_000);
-    await redis.command('SCRIPT', 'FLUSH');
-    assert.equal((await queue.find('flushed-1', 'p')).kind, 'found');
-  });
+it('a script is sent again after the server has forgotten it, also with many calls at once', async () => {
+  const stream = 'flushed';
+  const calls: { readonly seconds: number; readonly events: number }[] = [];
+  const observer = { onCall: (seconds: number, events: number): unknown => calls.push({ seconds, events }) };
+  const queue = await openQueue(redis.uri, { stream, observer });
+  await redis.command('SCRIPT', 'FLUSH');
+  const events = Array.from({ length: 1_000 }, (_, at) => new Recorded(`flushed-${at}`));
+  const sinceMs = performance.now();
+  assert.deepEqual(new Set(await submitAll(queue, events)), new Set(['accepted']));
+  const [sum, longest] = [
+    calls.reduce((sum, one) => sum + one.events, 0),
+    Math.max(...calls.map((one) => one.seconds)),
+  ];
+  assert.equal(sum, 1_000);
+  assert.ok(longest > 0 && longest <= (performance.now() - sinceMs) / 1_000, `${longest} s`);
+  assert.equal(await redis.length(stream), 1_000);
+  await redis.command('SCRIPT', 'FLUSH');
+  assert.equal((await queue.find('flushed-1', 'p')).kind, 'found');
 });
 
 describe('a server that does not answer', () => {
@@ -345,32 +341,30 @@ describe('a server that does not answer', () => {
   });
 });
 
-describe('a queue that waits for replicas', () => {
-  it('needs the right to wait, and replaces each of its connections to a server that does not answer', async (t) => {
-    const own = await TestRedis.start();
-    const clock = new VirtualClock();
-    const { connections } = openReplicated(t, own.uri, { clock });
-    const connected = (): Promise<unknown> =>
-      eventually('it is connected', async () => {
-        await clock.advance(250);
-        return connections.every(({ ready }) => ready);
-      });
-    await connected();
-    await own.command('ACL', 'SETUSER', 'default', '-wait');
-    connections[0]?.restart('again');
-    const lacksWait = /lacks rights that this program needs: wait \(/;
-    await eventually('the right is named', async () => {
+it('a queue that waits for replicas needs the right to wait, and replaces each connection to a silent server', async (t) => {
+  const own = await TestRedis.start();
+  const clock = new VirtualClock();
+  const { connections } = openReplicated(t, own.uri, { clock });
+  const connected = (): Promise<unknown> =>
+    eventually('it is connected', async () => {
       await clock.advance(250);
-      return lacksWait.test(connections[0]?.lastError ?? '');
+      return connections.every(({ ready }) => ready);
     });
-    await own.command('ACL', 'SETUSER', 'default', '+wait');
-    await connected();
-    await own.signal('SIGSTOP');
-    t.after(() => own.signal('SIGCONT'));
-    await eventually('both are replaced', async () => {
-      await clock.advance(250);
-      return connections.every(({ lastError }) => lastError === 'the server does not answer');
-    });
+  await connected();
+  await own.command('ACL', 'SETUSER', 'default', '-wait');
+  connections[0]?.restart('again');
+  const lacksWait = /lacks rights that this program needs: wait \(/;
+  await eventually('the right is named', async () => {
+    await clock.advance(250);
+    return lacksWait.test(connections[0]?.lastError ?? '');
+  });
+  await own.command('ACL', 'SETUSER', 'default', '+wait');
+  await connected();
+  await own.signal('SIGSTOP');
+  t.after(() => own.signal('SIGCONT'));
+  await eventually('both are replaced', async () => {
+    await clock.advance(250);
+    return connections.every(({ lastError }) => lastError === 'the server does not answer');
   });
 });
 
@@ -401,32 +395,30 @@ describe('a process that is held up for longer than the timeout in every turn', 
   });
 });
 
-describe('the accepting side of a queue', () => {
-  it('is unavailable while its user lacks a right or a key has another type, names it, and recovers', async (t) => {
-    const own = await TestRedis.start();
-    const user = (...rights: readonly string[]): Promise<unknown> =>
-      own.command('ACL', 'SETUSER', 'gateway', 'on', '>secret', '~*', '+@all', ...rights);
-    await user();
-    const queue = await openQueue(`redis://gateway:secret@127.0.0.1:${own.port}`, { after: t.after.bind(t) });
-    const reason = async (): Promise<string> => {
-      const state = await queue.probe();
-      return state.available ? '' : state.reason;
-    };
-    const refusedFor = async (id: string, expected: RegExp): Promise<void> => {
-      assert.deepEqual(await submitAll(queue, [new Recorded(id)]), ['unavailable']);
-      await eventually('the reason is known', async () => expected.test(await reason()));
-    };
-    const acceptsAgain = (id: string): Promise<unknown> =>
-      eventually('it accepts again', async () => (await submitAll(queue, [new Recorded(id)]))[0] === 'accepted');
-    await acceptsAgain('first');
-    await user('-xadd');
-    await refusedFor('a', /^the Redis user lacks rights that this program needs: xadd on ingest \(deploy/);
-    await user();
-    await acceptsAgain('a');
-    await own.command('RENAME', '{ingest}:ids', '{ingest}:saved');
-    await own.command('LPUSH', '{ingest}:ids', 'x');
-    await refusedFor('b', /have the wrong type: \{ingest\}:ids \(rename them\)$/);
-    await own.command('RENAME', '{ingest}:saved', '{ingest}:ids');
-    await acceptsAgain('b');
-  });
+it('a queue is unavailable while its user lacks a right or a key has another type, names it, and recovers', async (t) => {
+  const own = await TestRedis.start();
+  const user = (...rights: readonly string[]): Promise<unknown> =>
+    own.command('ACL', 'SETUSER', 'gateway', 'on', '>secret', '~*', '+@all', ...rights);
+  await user();
+  const queue = await openQueue(`redis://gateway:secret@127.0.0.1:${own.port}`, { after: t.after.bind(t) });
+  const reason = async (): Promise<string> => {
+    const state = await queue.probe();
+    return state.available ? '' : state.reason;
+  };
+  const refusedFor = async (id: string, expected: RegExp): Promise<void> => {
+    assert.deepEqual(await submitAll(queue, [new Recorded(id)]), ['unavailable']);
+    await eventually('the reason is known', async () => expected.test(await reason()));
+  };
+  const acceptsAgain = (id: string): Promise<unknown> =>
+    eventually('it accepts again', async () => (await submitAll(queue, [new Recorded(id)]))[0] === 'accepted');
+  await acceptsAgain('first');
+  await user('-xadd');
+  await refusedFor('a', /^the Redis user lacks rights that this program needs: xadd on ingest \(deploy/);
+  await user();
+  await acceptsAgain('a');
+  await own.command('RENAME', '{ingest}:ids', '{ingest}:saved');
+  await own.command('LPUSH', '{ingest}:ids', 'x');
+  await refusedFor('b', /have the wrong type: \{ingest\}:ids \(rename them\)$/);
+  await own.command('RENAME', '{ingest}:saved', '{ingest}:ids');
+  await acceptsAgain('b');
 });
