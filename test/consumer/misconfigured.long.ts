@@ -42,7 +42,6 @@ const WRONG = /the warehouse cannot work as configured/;
 
 /** A warehouse, the reason when it is prepared, and if it is another one, that of --check=connect. */
 const CASES: Readonly<Record<string, readonly [() => Promise<string>, reason: RegExp, checked?: RegExp]>> = {
-  'has no such database': [async () => uriWith((uri) => (uri.pathname = '/nowhere')), /SQLSTATE 3D000/],
   'refuses the password': [
     async () => {
       await postgres.query(database, `CREATE ROLE guest LOGIN PASSWORD 'right'`);

@@ -46,39 +46,37 @@ async function problemsOf(schemas: WatchedSchemas, type: string, event: unknown,
   return schemas.has({ type, body }) ? (await schemas.check(type, [{ producer, body }]))[0] : undefined;
 }
 
-describe('the schema of an event type', () => {
-  it('applies to events of its type that are not erased, and may refer to other files', async () => {
-    const folder = folderOf({
-      'order.paid.json': PAID,
-      'README.md': 'no schema',
-      'line.json': { type: 'object', required: ['sku'], properties: { lines: { items: { $ref: '#' } } } },
-      'order.json': { properties: { lines: { items: { $ref: 'line.json' } } } },
-      'named.json': {
-        $id: 'https://x/named',
-        $defs: { n: { $anchor: 'n', type: 'integer' } },
-        properties: { n: { $ref: '#n' } },
-      },
-      // Every object inherits these members.
-      'inherited.json': { required: ['toString'], dependentRequired: { valueOf: ['x'] } },
-      'alternatives.json': { anyOf: Array.from({ length: 9 }, (_, at) => ({ const: at })) },
-      'extra.json': { additionalProperties: false },
-    });
-    const { schemas } = await open(folder);
-    const found = (type: string, event: unknown): Promise<Found> => problemsOf(schemas, type, event);
-    assert.deepEqual(await found('order.paid', { cents: 1 }), []);
-    assert.deepEqual(await found('order.paid', { cents: 'é' }), ['/cents must be integer']);
-    assert.deepEqual(await found('order.paid', {}), ["must have required property 'cents'"]);
-    assert.equal(await found('order.paid', erasedBody('one', 'order.paid')), undefined);
-    assert.equal(await found('README', {}), undefined);
-    assert.deepEqual(await found('order', { lines: [{ sku: 'a', lines: [{ sku: 'b' }] }] }), []);
-    assert.equal((await found('order', { lines: [{ sku: 'a', lines: [{}] }] }))?.length, 1);
-    assert.equal((await found('named', { n: 'x' }))?.length, 1);
-    assert.equal((await found('inherited', {}))?.length, 1);
-    assert.deepEqual(await found('inherited', { toString: 1 }), []);
-    assert.equal((await found('alternatives', '"x"'))?.length, 3, 'a few problems');
-    const [problem = ''] = (await found('extra', { [`\u0000\ud800${'x'.repeat(999)}`]: 1 })) ?? [];
-    assert.ok(problem.length < 400 && problem.isWellFormed() && !problem.includes('\0'), problem);
+it('the schema of a type applies to its events that are not erased, and may refer to other files', async () => {
+  const folder = folderOf({
+    'order.paid.json': PAID,
+    'README.md': 'no schema',
+    'line.json': { type: 'object', required: ['sku'], properties: { lines: { items: { $ref: '#' } } } },
+    'order.json': { properties: { lines: { items: { $ref: 'line.json' } } } },
+    'named.json': {
+      $id: 'https://x/named',
+      $defs: { n: { $anchor: 'n', type: 'integer' } },
+      properties: { n: { $ref: '#n' } },
+    },
+    // Every object inherits these members.
+    'inherited.json': { required: ['toString'], dependentRequired: { valueOf: ['x'] } },
+    'alternatives.json': { anyOf: Array.from({ length: 9 }, (_, at) => ({ const: at })) },
+    'extra.json': { additionalProperties: false },
   });
+  const { schemas } = await open(folder);
+  const found = (type: string, event: unknown): Promise<Found> => problemsOf(schemas, type, event);
+  assert.deepEqual(await found('order.paid', { cents: 1 }), []);
+  assert.deepEqual(await found('order.paid', { cents: 'é' }), ['/cents must be integer']);
+  assert.deepEqual(await found('order.paid', {}), ["must have required property 'cents'"]);
+  assert.equal(await found('order.paid', erasedBody('one', 'order.paid')), undefined);
+  assert.equal(await found('README', {}), undefined);
+  assert.deepEqual(await found('order', { lines: [{ sku: 'a', lines: [{ sku: 'b' }] }] }), []);
+  assert.equal((await found('order', { lines: [{ sku: 'a', lines: [{}] }] }))?.length, 1);
+  assert.equal((await found('named', { n: 'x' }))?.length, 1);
+  assert.equal((await found('inherited', {}))?.length, 1);
+  assert.deepEqual(await found('inherited', { toString: 1 }), []);
+  assert.equal((await found('alternatives', '"x"'))?.length, 3, 'a few problems');
+  const [problem = ''] = (await found('extra', { [`\u0000\ud800${'x'.repeat(999)}`]: 1 })) ?? [];
+  assert.ok(problem.length < 400 && problem.isWellFormed() && !problem.includes('\0'), problem);
 });
 
 /** Schemas of a member `v`, with texts of values that match and of values that do not. */
@@ -335,16 +333,14 @@ describe('a schema whose check takes long', () => {
   });
 });
 
-describe('one schema to try', () => {
-  it('is read from a file of any name, and has the same limits', async () => {
-    const folder = folderOf({ 'x y': PAID, broken: '{', slow: SLOW[0]?.[1] });
-    const check = await readSchema(join(folder, 'x y'), SYSTEM.clock);
-    assert.deepEqual(await check([Buffer.from('{"cents":1}'), Buffer.from('{}')].slice(0, 1)), [[]]);
-    await assert.rejects(readSchema(join(folder, 'broken'), SYSTEM.clock), /broken: not JSON/);
-    const slow = await readSchema(join(folder, 'slow'), SYSTEM.clock);
-    const [long, short] = [SLOW[0]?.[2], {}].map((event) => Buffer.from(JSON.stringify(event)));
-    const bodies = [...many(4, () => long as Buffer), short as Buffer];
-    const problems = (await slow(bodies)).map(([problem]) => problem?.includes('longer than 100 ms'));
-    assert.deepEqual(problems, [true, true, true, true, undefined]);
-  });
+it('one schema to try is read from a file of any name, and has the same limits', async () => {
+  const folder = folderOf({ 'x y': PAID, broken: '{', slow: SLOW[0]?.[1] });
+  const check = await readSchema(join(folder, 'x y'), SYSTEM.clock);
+  assert.deepEqual(await check([Buffer.from('{"cents":1}'), Buffer.from('{}')].slice(0, 1)), [[]]);
+  await assert.rejects(readSchema(join(folder, 'broken'), SYSTEM.clock), /broken: not JSON/);
+  const slow = await readSchema(join(folder, 'slow'), SYSTEM.clock);
+  const [long, short] = [SLOW[0]?.[2], {}].map((event) => Buffer.from(JSON.stringify(event)));
+  const bodies = [...many(4, () => long as Buffer), short as Buffer];
+  const problems = (await slow(bodies)).map(([problem]) => problem?.includes('longer than 100 ms'));
+  assert.deepEqual(problems, [true, true, true, true, undefined]);
 });

@@ -32,8 +32,7 @@ describe('a PostgreSQL server with faults', () => {
     t.after(() => link.close());
     const { warehouse } = await postgres.prepared(t, { uri, callTimeoutMs: 1_000, connectTimeoutMs: 500 });
     await warehouse.land([event('before')]);
-    const [consumer, gateway] = (['consumer', 'gateway'] as const).map((program) => openWarehouse(uri, program));
-    assert.ok(consumer !== undefined && gateway !== undefined);
+    const [consumer, gateway] = [openWarehouse(uri, 'consumer'), openWarehouse(uri, 'gateway')];
     for (const one of [consumer, gateway]) {
       t.after(() => one.close());
       assert.equal((await one.find('before', 'shop')).kind, 'landed');

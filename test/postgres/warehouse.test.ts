@@ -13,8 +13,10 @@ import { event, Postgres, withOptions } from '../support/postgres-suite.ts';
 
 const postgres = new Postgres();
 
-describe('what the PostgreSQL warehouse reads', () => {
-  it('is found by index, for a look-up, an operator and a batch', { tags: ['long'] }, async () => {
+it(
+  'what the PostgreSQL warehouse reads is found by index, for a look-up, an operator and a batch',
+  { tags: ['long'] },
+  async () => {
     const uri = await postgres.server.freshDatabase();
     const [warehouse, admin] = [
       createPostgresWarehouse({ ...SYSTEM, uri, connectionsMax: 1 }),
@@ -32,7 +34,7 @@ describe('what the PostgreSQL warehouse reads', () => {
     await postgres.server.query(uri, `ALTER DATABASE ${new URL(uri).pathname.slice(1)} SET enable_seqscan = off`);
     // A session reports its statistics when it exits, which may be after its client has disconnected.
     const others = `SELECT 1 FROM pg_stat_activity WHERE datname = current_database()
-      AND backend_type = 'client backend' AND pid <> pg_backend_pid()`;
+    AND backend_type = 'client backend' AND pid <> pg_backend_pid()`;
     const scans = async (): Promise<unknown> => {
       await eventually('its sessions have ended', async () => (await postgres.server.query(uri, others)).length === 0);
       return postgres.server.query(
@@ -48,8 +50,8 @@ describe('what the PostgreSQL warehouse reads', () => {
     for (const id of ['7', 'none', 'unknown']) await Promise.all([admin.landed(id), admin.quarantineOf(id)]);
     await admin.close();
     assert.deepEqual(await scans(), before);
-  });
-});
+  },
+);
 
 describeWarehouse('PostgreSQL', async () => {
   const { uri, direct, link } = await postgres.linked();

@@ -143,35 +143,33 @@ describe('the check of a queue', () => {
   });
 });
 
-describe('the partitions of a cluster', () => {
-  it('gives each partition a stream, and all of them one identity, also while its node is unavailable', async () => {
-    const node = await TestRedis.start([
-      ...['--cluster-enabled', 'yes', '--appendonly', 'no', '--cluster-port', String(await freePort())],
-    ]);
-    await node.command('CLUSTER', 'ADDSLOTSRANGE', '0', '16383');
-    await eventually('the cluster is up', async () => /state:ok/.test(String(await node.command('CLUSTER', 'INFO'))));
-    const uri = `redis+cluster://127.0.0.1:${node.port}`;
-    const server: Server = { send: () => assert.fail('the metadata may be on another node') };
-    const [first, second, third] = queuePartitions(uri, 3, SYSTEM);
-    assert.ok(first && second && third);
-    assert.deepEqual(
-      [first, second, third].map(({ stream }) => stream),
-      ['ingest-0', 'ingest-1', 'ingest-2'],
-    );
-    const identity = await first.identify(server);
-    assert.equal(identity.partitions, 3);
-    assert.equal(await node.command('HGET', '{ingest}:queue', 'partitions'), '3');
-    assert.deepEqual(await node.command('KEYS', '*:queue'), ['{ingest}:queue']);
-    await node.command('HSET', '{ingest}:queue', 'id', 'another');
-    assert.equal((await second.identify(server)).id, 'another');
-    await node.command('HSET', '{ingest}:queue', 'partitions', '4');
-    await assert.rejects(first.identify(server), { name: 'SettingRefused' });
-    await node.signal('SIGKILL');
-    assert.equal((await third.identify(server)).id, 'another');
-    const [fresh] = queuePartitions(uri, 3, SYSTEM);
-    assert.ok(fresh);
-    await assert.rejects(fresh.identify(server), /^Error: the queue's metadata cannot be read \(.*ECONNREFUSED/);
-  });
+it('the partitions of a cluster have a stream each and one identity, also while its node is unavailable', async () => {
+  const node = await TestRedis.start([
+    ...['--cluster-enabled', 'yes', '--appendonly', 'no', '--cluster-port', String(await freePort())],
+  ]);
+  await node.command('CLUSTER', 'ADDSLOTSRANGE', '0', '16383');
+  await eventually('the cluster is up', async () => /state:ok/.test(String(await node.command('CLUSTER', 'INFO'))));
+  const uri = `redis+cluster://127.0.0.1:${node.port}`;
+  const server: Server = { send: () => assert.fail('the metadata may be on another node') };
+  const [first, second, third] = queuePartitions(uri, 3, SYSTEM);
+  assert.ok(first && second && third);
+  assert.deepEqual(
+    [first, second, third].map(({ stream }) => stream),
+    ['ingest-0', 'ingest-1', 'ingest-2'],
+  );
+  const identity = await first.identify(server);
+  assert.equal(identity.partitions, 3);
+  assert.equal(await node.command('HGET', '{ingest}:queue', 'partitions'), '3');
+  assert.deepEqual(await node.command('KEYS', '*:queue'), ['{ingest}:queue']);
+  await node.command('HSET', '{ingest}:queue', 'id', 'another');
+  assert.equal((await second.identify(server)).id, 'another');
+  await node.command('HSET', '{ingest}:queue', 'partitions', '4');
+  await assert.rejects(first.identify(server), { name: 'SettingRefused' });
+  await node.signal('SIGKILL');
+  assert.equal((await third.identify(server)).id, 'another');
+  const [fresh] = queuePartitions(uri, 3, SYSTEM);
+  assert.ok(fresh);
+  await assert.rejects(fresh.identify(server), /^Error: the queue's metadata cannot be read \(.*ECONNREFUSED/);
 });
 
 describe("a queue's identity", () => {

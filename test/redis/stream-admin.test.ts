@@ -101,11 +101,8 @@ describe('erasing an entry', () => {
   });
 
   it('waits for a living consumer that holds the entry, but not for a dead one', async (t) => {
-    const [{ submit }, admin, reader] = [
-      await openAccepting(t),
-      openAdmin(t, server.uri),
-      await openReader(t, server.uri),
-    ];
+    const [{ submit }, admin] = [await openAccepting(t), openAdmin(t, server.uri)];
+    const reader = await openReader(t, server.uri);
     assert.equal(await reader.register(6), true);
     await submit('held');
     const [delivery] = await reader.read(1, 3_600_000, 1_000);
@@ -281,11 +278,8 @@ describe('the status of a stream', () => {
   });
 
   it("reports its size, the group's progress, its members, and the server", async (t) => {
-    const [{ submit }, admin, reader] = [
-      await openAccepting(t),
-      openAdmin(t, server.uri),
-      await openReader(t, server.uri),
-    ];
+    const [{ submit }, admin] = [await openAccepting(t), openAdmin(t, server.uri)];
+    const reader = await openReader(t, server.uri);
     for (const id of ['one', 'two', 'three']) await submit(id);
     await reader.read(1, 3_600_000, 1_000);
     await server.command('XREADGROUP', 'GROUP', GROUP, 'dead', 'COUNT', '1', 'STREAMS', STREAM, '>');
