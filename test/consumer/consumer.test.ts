@@ -227,6 +227,18 @@ describe('a consumer in a backlog', () => {
     assert.ok(lines.includes('the warehouse is back'));
   });
 
+  it('lands what it has read while the queue is unavailable', async (t) => {
+    const { clock, calls, arrive, reader, run } = virtualQueue();
+    const ids = idsOf(4 * BATCH_MAX);
+    await arrive(...ids);
+    let reads = 0;
+    const read = (...given: Parameters<typeof reader.read>): Promise<Delivery[]> =>
+      (reads += 1) === 1 ? reader.read(...given) : Promise.reject(new Error('the connection was closed'));
+    run(t, { read });
+    await clock.advance(2_000);
+    assert.equal(calls[0], `land ${ids.join()}`);
+  });
+
   it('lands all events from a server that breaks connections with long replies', async (t) => {
     const { clock, calls, arrive, reader, run } = virtualQueue();
     const read = (...given: Parameters<typeof reader.read>): Promise<Delivery[]> =>
@@ -277,50 +289,63 @@ describe('a consumer after one failed call', () => {
     });
 });
 
-describe('a consumer whose read lasts as long as its claim', () => {
-  it('removes the quarantine rows of what it lands, because another replica may have claimed the entries', async (t) => {
-    for (const [replyMs, releases] of [
-      [9_000, 0],
-      [11_000, 1],
-    ] as const) {
-      const { clock, calls, arrive, reader, run } = virtualQueue();
-      const read = async (...given: Parameters<typeof reader.read>): Promise<Delivery[]> => {
-        const deliveries = await reader.read(...given);
-        await clock.sleep(deliveries.length > 0 ? replyMs : 0);
-        return deliveries;
-      };
-      const release = (rows: readonly string[]): Promise<void> => {
-        calls.push(`release ${rows.length}`);
-        return Promise.resolve();
-      };
-      run(t, { read, release });
-      await clock.settle();
-      await arrive('late');
-      await clock.advance(replyMs + 50);
-      assert.deepEqual(calls, ['land late', ...(releases > 0 ? [`release ${releases}`] : []), 'acknowledge late']);
-    }
-  });
+it('a consumer whose read lasts as long as a claim removes the quarantine rows of what it lands', async (t) => {
+  for (const [replyMs, releases] of [
+    [9_000, 0],
+    [11_000, 1],
+  ] as const) {
+    const { clock, calls, arrive, reader, run } = virtualQueue();
+    const read = async (...given: Parameters<typeof reader.read>): Promise<Delivery[]> => {
+      const deliveries = await reader.read(...given);
+      await clock.sleep(deliveries.length > 0 ? replyMs : 0);
+      return deliveries;
+    };
+    const release = (rows: readonly string[]): Promise<void> => {
+      calls.push(`release ${rows.length}`);
+      return Promise.resolve();
+    };
+    run(t, { read, release });
+    await clock.settle();
+    await arrive('late');
+    await clock.advance(replyMs + 50);
+    assert.deepEqual(calls, ['land late', ...(releases > 0 ? [`release ${releases}`] : []), 'acknowledge late']);
+  }
 });
 
-describe('a consumer that is stopped', () => {
-  it('waits for a slow acknowledgment', async (t) => {
-    const { clock, calls, arrive, run } = virtualQueue();
-    const acknowledged = Promise.withResolvers<void>();
-    const acknowledge = async (entries: readonly EntryName[]): Promise<number> => {
-      await acknowledged.promise;
-      return entries.length;
-    };
-    const { consumer, done } = run(t, { acknowledge });
-    let ended = false;
-    void done.then(() => (ended = true));
-    await clock.settle();
-    await arrive('one');
-    consumer.stop();
-    await clock.advance(10_000);
-    assert.deepEqual([calls, ended], [['land one'], false]);
-    acknowledged.resolve();
-    await done;
-  });
+it('a consumer without a place says so once, and reads as soon as one is free', async (t) => {
+  const { clock, run } = virtualQueue();
+  let isFree = false;
+  const { consumer, lines } = run(t, { register: () => Promise.resolve(isFree) });
+  await clock.advance(10_000);
+  assert.equal(consumer.trouble, 'INGEST_CONSUMER_REPLICAS_MAX other consumers read the stream');
+  isFree = true;
+  await clock.advance(1_000);
+  assert.equal(consumer.trouble, undefined);
+  assert.deepEqual(lines, [
+    'the warehouse is ready',
+    'the stream is not read: INGEST_CONSUMER_REPLICAS_MAX other consumers read it',
+    'a place is free: reading the stream',
+    'events are landing',
+  ]);
+});
+
+it('a consumer that is stopped waits for a slow acknowledgment', async (t) => {
+  const { clock, calls, arrive, run } = virtualQueue();
+  const acknowledged = Promise.withResolvers<void>();
+  const acknowledge = async (entries: readonly EntryName[]): Promise<number> => {
+    await acknowledged.promise;
+    return entries.length;
+  };
+  const { consumer, done } = run(t, { acknowledge });
+  let ended = false;
+  void done.then(() => (ended = true));
+  await clock.settle();
+  await arrive('one');
+  consumer.stop();
+  await clock.advance(10_000);
+  assert.deepEqual([calls, ended], [['land one'], false]);
+  acknowledged.resolve();
+  await done;
 });
 
 describe('a consumer whose warehouse cannot be migrated yet', () => {
@@ -340,6 +365,21 @@ describe('a consumer whose warehouse cannot be migrated yet', () => {
       'not a line for each try',
     );
     assert.deepEqual(answers, []);
+  });
+
+  it('is not migrated after it was stopped', async (t) => {
+    const { clock, run } = virtualQueue();
+    let tries = 0;
+    const prepare = async (): Promise<string | undefined> => {
+      tries += 1;
+      return tries < 50 ? 'it waits for session 7' : undefined;
+    };
+    const { consumer, done } = run(t, { prepare });
+    await clock.settle();
+    consumer.stop();
+    await clock.advance(1_000);
+    await done;
+    assert.ok(tries <= 2, `${tries} tries`);
   });
 });
 

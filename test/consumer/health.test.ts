@@ -4,48 +4,60 @@ import { join } from 'node:path';
 import { consumerMetrics } from '../../lib/consumer/metrics.ts';
 import { watchOf } from '../../lib/consumer/health.ts';
 import { createLog } from '../../lib/process/log.ts';
+import { QUIET_LOG } from '../support/partition.ts';
 import { metricOf } from '../support/pipeline.ts';
 import { Program } from '../support/program.ts';
 import { TestRedis } from '../support/redis.ts';
 import { eventually, temporaryFolder } from '../support/scope.ts';
 import { VirtualClock } from '../support/virtual-clock.ts';
 
-const BALLAST_BYTES = 20 << 20;
-
-describe('the queue of a consumer', () => {
-  it('is in gauges, and in warnings if its clock differs, and if it fills 80 % of its limit', async () => {
-    const redis = await TestRedis.startWithClock();
-    redis.setClock(2);
-    // The ballast makes the memory of connections a small part of the total, as in a real queue.
-    await redis.command('SETRANGE', 'ballast', String(BALLAST_BYTES), 'x');
-    const program = new Program('ingest-consumer', {
-      env: {
-        INGEST_QUEUE_URI: redis.uri,
-        INGEST_CONSUMER_ADDR: '127.0.0.1:0',
-        INGEST_WAREHOUSE_URI: `sqlite:${join(temporaryFolder(), 'warehouse.db')}`,
-      },
-    });
-    const replica = { program, url: await program.listening() };
-    const metric = (name: string): Promise<number> => metricOf(replica, `ingest_${name}`);
-    const logged = async (text: RegExp) =>
-      JSON.parse(await program.line(text)) as Readonly<Record<string, number>> & { readonly level: string };
-    const clock = await logged(/the clock differs from the queue's by 7\d{3} s/);
-    assert.equal(clock.level, 'warn');
-    for (const seconds of [clock['skewS'] ?? 0, await metric('clock_skew_seconds')])
-      assert.ok(seconds > 7_190 && seconds < 7_210, `${seconds} s`);
-    assert.equal(await metric('queue_memory_limit_bytes'), 0);
-    assert.doesNotMatch(program.output, /nearly full/);
-
-    for (const id of ['a', 'b', 'c'])
-      await redis.command('XADD', 'ingest', '*', 'producer', 'p', 'body', `{"id":"${id}","type":"t"}`);
-    const limit = Math.round((await metric('queue_memory_bytes')) / 0.85);
-    await redis.command('CONFIG', 'SET', 'maxmemory', String(limit));
-    const size = await logged(/nearly full/);
-    assert.deepEqual([size.level, size['memoryLimitBytes']], ['warn', limit]);
-    assert.ok((size['percent'] ?? 0) >= 80, JSON.stringify(size));
-    assert.equal(await metric('queue_memory_limit_bytes'), limit);
-    await eventually('all are counted', async () => (await metric('queue_events')) === 3);
+it('the queue of a consumer is in gauges, and in a warning if its clock differs', async () => {
+  const redis = await TestRedis.startWithClock();
+  redis.setClock(2);
+  const program = new Program('ingest-consumer', {
+    env: {
+      INGEST_QUEUE_URI: redis.uri,
+      INGEST_CONSUMER_ADDR: '127.0.0.1:0',
+      INGEST_WAREHOUSE_URI: `sqlite:${join(temporaryFolder(), 'warehouse.db')}`,
+    },
   });
+  const replica = { program, url: await program.listening() };
+  const metric = (name: string): Promise<number> => metricOf(replica, `ingest_${name}`);
+  const line = await program.line(/"level":"warn".*the clock differs from the queue's by 7\d{3} s/);
+  for (const seconds of [(JSON.parse(line) as { skewS: number }).skewS, await metric('clock_skew_seconds')])
+    assert.ok(seconds > 7_190 && seconds < 7_210, `${seconds} s`);
+  assert.equal(await metric('queue_memory_limit_bytes'), 0);
+  for (const id of ['a', 'b', 'c'])
+    await redis.command('XADD', 'ingest', '*', 'producer', 'p', 'body', `{"id":"${id}","type":"t"}`);
+  await redis.command('CONFIG', 'SET', 'maxmemory', '100000000');
+  await eventually('all are counted', async () => (await metric('queue_events')) === 3);
+  await eventually('it has a limit', async () => (await metric('queue_memory_limit_bytes')) === 100_000_000);
+});
+
+it('a queue that fills 80 % of its limit, or whose clock differs by more than a minute, is in a warning once a minute', async (t) => {
+  const clock = new VirtualClock();
+  const telemetry = { metrics: consumerMetrics(clock), log: QUIET_LOG };
+  const { mock } = t.mock.method(telemetry.log, 'warn', () => undefined);
+  watchOf({ clock, telemetry, warehouse: { probe: () => Promise.resolve() } }).start(() => true);
+  const size = { events: 1, memoryLimitBytes: 1_000, unlanded: 0, oldestMs: 0 };
+  const warnings = async (seconds: number, clockSkewMs: number, memoryBytes: number): Promise<unknown> => {
+    mock.resetCalls();
+    for (let second = 0; second < seconds; second += 1) {
+      telemetry.metrics.queue.reported('0', { ...size, memoryBytes, clockSkewMs });
+      await clock.advance(1_000);
+    }
+    return mock.calls.map((call) => {
+      const [fields, text] = call.arguments as unknown as [{ readonly percent?: number }, string];
+      return [/clock|nearly full/.exec(text)?.[0], fields.percent];
+    });
+  };
+  assert.deepEqual(await warnings(5, 60_000, 799), []);
+  const both = [
+    ['clock', undefined],
+    ['nearly full', 80],
+  ];
+  for (const seconds of [60, 60, 59]) assert.deepEqual(await warnings(seconds, 60_500, 800), both);
+  assert.deepEqual(await warnings(1, 60_500, 800), []);
 });
 
 describe('the warehouse of a consumer', () => {
@@ -73,8 +85,14 @@ describe('the warehouse of a consumer', () => {
     const clock = new VirtualClock();
     const telemetry = { metrics: consumerMetrics(clock), log: createLog('test', 'error') };
     let probing = Promise.withResolvers<undefined>();
+    probing.resolve(undefined);
     const watch = watchOf({ clock, telemetry, warehouse: { probe: () => probing.promise } });
     watch.start(() => true);
+    for (let step = 0; step < 60; step += 1) {
+      await clock.advance(100);
+      assert.equal(watch.warehouseTrouble, undefined, 'each probe has ended');
+    }
+    probing = Promise.withResolvers();
     await clock.advance(3_000);
     telemetry.metrics.landed.add();
     await clock.advance(10_000);

@@ -256,6 +256,7 @@ describe('landing', () => {
         "invalid_event: the body is not JSON: Expected property name or '}' in JSON at position 1",
       ],
       [{ body: Buffer.from('{}') }, null, 'invalid_event: /id is missing; /type is missing'],
+      [{ body: Buffer.from('{"id":"4"}'), notes: { id: '/shop 4' } }, '/shop 4', 'invalid_event: type is missing'],
     ];
     await landAll(classify(cases.map(([change], at) => delivery(at, 1, change))));
     assert.deepEqual(

@@ -42,7 +42,6 @@ const WRONG = /the warehouse cannot work as configured/;
 
 /** A warehouse, the reason when it is prepared, and if it is another one, that of --check=connect. */
 const CASES: Readonly<Record<string, readonly [() => Promise<string>, reason: RegExp, checked?: RegExp]>> = {
-  'has no such database': [async () => uriWith((uri) => (uri.pathname = '/nowhere')), /SQLSTATE 3D000/],
   'refuses the password': [
     async () => {
       await postgres.query(database, `CREATE ROLE guest LOGIN PASSWORD 'right'`);
@@ -53,10 +52,6 @@ const CASES: Readonly<Record<string, readonly [() => Promise<string>, reason: Re
       return uriWith((uri) => Object.assign(uri, { username: 'guest', password: 'hunter2' }));
     },
     /guest:\*\*\*@\S+: the server refused the password: .* \(SQLSTATE 28P01\)/,
-  ],
-  'is a SQLite file with the schema of a newer program': [
-    () => Promise.resolve(sqliteWith('PRAGMA user_version = 99')),
-    /the schema has version 99, and this program knows \d+/,
   ],
   'gives the role no right': [
     async () => {

@@ -1,15 +1,16 @@
 import assert from 'node:assert/strict';
-import { describe, it, type TestContext } from 'node:test';
-import { consumerMetrics, type ConsumerMetrics } from '../../lib/consumer/metrics.ts';
+import { it, type TestContext } from 'node:test';
+import { isDeepStrictEqual } from 'node:util';
+import { consumerMetrics } from '../../lib/consumer/metrics.ts';
 import { Replica } from '../../lib/consumer/replica.ts';
 import type { Warehouse } from '../../lib/ingest/warehouse.ts';
-import { createLog } from '../../lib/process/log.ts';
 import { memberName, StreamReader } from '../../lib/redis/read/stream-reader.ts';
 import { createSqliteWarehouse } from '../../lib/sqlite/warehouse.ts';
-import { partitionAt } from '../support/partition.ts';
+import { partitionAt, QUIET_LOG } from '../support/partition.ts';
 import { TestRedis } from '../support/redis.ts';
 import { eventually } from '../support/scope.ts';
 import { SYSTEM } from '../support/system.ts';
+import { VirtualClock } from '../support/virtual-clock.ts';
 import { sqliteStore } from '../support/warehouse-store.ts';
 
 const KIB = 1 << 10;
@@ -19,63 +20,72 @@ const BODY_BYTES = 64 * KIB;
 /** Three batches being landed and the waiting entries have up to 4 MiB each. Reads in progress may add a little. */
 const HELD_BYTES_MAX = 18 << 20;
 
-describe('a replica that consumes four streams', () => {
-  it('lands three batches at once in total, holds 18 MiB of bodies in total, and lands every stream', async (t) => {
-    const redis = await TestRedis.start(['--appendonly', 'no']);
-    for (const stream of STREAMS)
-      for (let at = 0; at < EVENTS; at += 1)
-        await redis.command('XADD', stream, '*', 'producer', 'shop', 'body', longEvent(`${stream}-${at}`));
-    const released = Promise.withResolvers<void>();
-    t.after(() => released.resolve());
-    let [landing, landingMost] = [0, 0];
-    const store = sqliteStore();
-    const real = createSqliteWarehouse({ path: store.uri.slice('sqlite:'.length) });
-    const land: Warehouse['land'] = async (batch) => {
-      landing += 1;
-      landingMost = Math.max(landingMost, landing);
-      await released.promise;
-      return real.land(batch).finally(() => (landing -= 1));
-    };
-    await start(t, redis, { ...real, land });
+it('a replica of four streams lands three batches at once in total, holds 18 MiB of bodies, and lands every stream', async (t) => {
+  const redis = await TestRedis.start(['--appendonly', 'no']);
+  for (const stream of STREAMS)
+    for (let at = 0; at < EVENTS; at += 1)
+      await redis.command('XADD', stream, '*', 'producer', 'shop', 'body', longEvent(`${stream}-${at}`));
+  const released = Promise.withResolvers<void>();
+  t.after(() => released.resolve());
+  let [landing, landingMost] = [0, 0];
+  const store = sqliteStore();
+  const real = createSqliteWarehouse({ path: store.uri.slice('sqlite:'.length) });
+  const land: Warehouse['land'] = async (batch) => {
+    landing += 1;
+    landingMost = Math.max(landingMost, landing);
+    await released.promise;
+    return real.land(batch).finally(() => (landing -= 1));
+  };
+  await start(t, redis, { ...real, land });
 
-    const held = async (): Promise<number> => {
-      let entries = 0;
-      for (const stream of STREAMS)
-        entries += Number(((await redis.command('XPENDING', stream, 'warehouse')) as unknown[])[0]);
-      return entries * BODY_BYTES;
-    };
-    let before = -1;
-    await eventually('it reads no more', async () => {
-      const bytes = await held();
-      assert.ok(bytes <= HELD_BYTES_MAX, `${bytes} bytes`);
-      const isStill = landing === 3 && bytes === before;
-      before = bytes;
-      return isStill;
-    });
-    released.resolve();
-    await eventually('all have landed', async () => (await store.count()) === STREAMS.length * EVENTS);
-    assert.equal(landingMost, 3);
+  const held = async (): Promise<number> => {
+    let entries = 0;
+    for (const stream of STREAMS)
+      entries += Number(((await redis.command('XPENDING', stream, 'warehouse')) as unknown[])[0]);
+    return entries * BODY_BYTES;
+  };
+  let before = -1;
+  await eventually('it reads no more', async () => {
+    const bytes = await held();
+    assert.ok(bytes <= HELD_BYTES_MAX, `${bytes} bytes`);
+    const isStill = landing === 3 && bytes === before;
+    before = bytes;
+    return isStill;
   });
+  released.resolve();
+  await eventually('all have landed', async () => (await store.count()) === STREAMS.length * EVENTS);
+  assert.equal(landingMost, 3);
 });
 
-describe('a replica whose warehouse fails at its start', () => {
-  it('prepares it again, once for all streams, and lands their events', async (t) => {
-    const redis = await TestRedis.start(['--appendonly', 'no']);
-    for (const stream of STREAMS)
-      await redis.command('XADD', stream, '*', 'producer', 'shop', 'body', longEvent(stream));
-    const store = sqliteStore();
-    const real = createSqliteWarehouse({ path: store.uri.slice('sqlite:'.length) });
-    let prepared = 0;
-    const prepare = (): Promise<string | undefined> => {
-      prepared += 1;
-      return prepared === 1 ? Promise.reject(new Error('no connection')) : real.prepare();
-    };
-    await redis.command('ZADD', '{ingest-0}:replicas', String(Date.now()), 'another');
-    const { registry } = await start(t, redis, { ...real, prepare });
-    await eventually('all have landed', async () => (await store.count()) === STREAMS.length);
-    assert.ok(prepared <= 1 + STREAMS.length, String(prepared));
-    assert.match(await registry.metrics(), /^ingest_consumer_replicas 1$/m, 'the smallest number');
-  });
+it('a replica that has ended probes its warehouse no more', async () => {
+  const clock = new VirtualClock();
+  const telemetry = { metrics: consumerMetrics(SYSTEM.clock), log: QUIET_LOG };
+  const warehouse = createSqliteWarehouse({ path: sqliteStore().uri.slice('sqlite:'.length) });
+  const limits = { batchMax: 1, replicasMax: 1 };
+  await new Replica({ ...SYSTEM, clock, readers: [], warehouse, telemetry, limits }).run();
+  assert.equal(clock.pending, 0);
+});
+
+it('a replica whose warehouse fails at its start prepares it again, once for all streams, and lands their events', async (t) => {
+  const redis = await TestRedis.start(['--appendonly', 'no']);
+  for (const stream of STREAMS) await redis.command('XADD', stream, '*', 'producer', 'shop', 'body', longEvent(stream));
+  const store = sqliteStore();
+  const real = createSqliteWarehouse({ path: store.uri.slice('sqlite:'.length) });
+  let prepared = 0;
+  const prepare = (): Promise<string | undefined> => {
+    prepared += 1;
+    return prepared === 1 ? Promise.reject(new Error('no connection')) : real.prepare();
+  };
+  const others = ['a', 'b'].flatMap((name) => [String(Date.now() + 4_000), name]);
+  await redis.command('ZADD', '{ingest-0}:replicas', ...others);
+  await redis.command('ZADD', '{ingest-1}:replicas', ...others.slice(2));
+  const { metrics, state } = await start(t, redis, { ...real, prepare });
+  const full = 'INGEST_CONSUMER_REPLICAS_MAX other consumers read the stream';
+  await eventually('only the first stream is full', () => isDeepStrictEqual([...state.unavailable()], [[0, full]]));
+  await redis.command('DEL', '{ingest-0}:replicas');
+  await eventually('all have landed', async () => (await store.count()) === STREAMS.length);
+  assert.ok(prepared <= 1 + STREAMS.length, String(prepared));
+  assert.match(await metrics.registry.metrics(), /^ingest_consumer_replicas 1$/m, 'the smallest number');
 });
 
 const longEvent = (id: string): string => {
@@ -83,8 +93,8 @@ const longEvent = (id: string): string => {
   return `${head}${'x'.repeat(BODY_BYTES - head.length - 2)}"}`;
 };
 
-async function start(t: TestContext, redis: TestRedis, warehouse: Warehouse): Promise<ConsumerMetrics> {
-  const log = createLog('test', 'error').child({}, { level: 'silent' });
+async function start(t: TestContext, redis: TestRedis, warehouse: Warehouse) {
+  const log = QUIET_LOG;
   const readers = STREAMS.map(
     (stream) =>
       new StreamReader({ ...SYSTEM, name: memberName(SYSTEM.random), part: partitionAt(redis.uri, { stream }), log }),
@@ -96,7 +106,7 @@ async function start(t: TestContext, redis: TestRedis, warehouse: Warehouse): Pr
     readers,
     warehouse,
     telemetry: { metrics, log },
-    limits: { batchMax: 500, replicasMax: 6 },
+    limits: { batchMax: 500, replicasMax: 2 },
   });
   const done = replica.run();
   t.after(async () => {
@@ -105,6 +115,5 @@ async function start(t: TestContext, redis: TestRedis, warehouse: Warehouse): Pr
     await Promise.all(readers.map((reader) => reader.close()));
     await warehouse.close();
   });
-  replica.state();
-  return metrics;
+  return { metrics, state: replica.state() };
 }

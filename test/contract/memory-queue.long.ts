@@ -8,6 +8,6 @@ queueContract('a queue in memory', () => {
     open: (retentionMs) => Promise.resolve(new MemoryQueue(store, retentionMs)),
     land: () => Promise.resolve(store.land()),
     outage: (during) => during(),
-    bodies: () => Promise.resolve([store.entries.map(({ body }) => body)]),
+    bodies: () => Promise.resolve(store.entries.map(({ body }) => body)),
   });
 });

@@ -130,37 +130,30 @@ it('a CloudEvent in binary mode has the version 1.0 and a source, like one in st
   }
 });
 
-describe('the content mode of a request', () => {
-  it('is binary by the header fields, unless the media type is that of a CloudEvent', () => {
-    for (const [isBinary, fields, contentType] of [
-      [true, ATTRIBUTES, 'application/json'],
-      [true, [['ce-specversion', '1.0']], undefined],
-      [true, [['ce-id', 'x']], 'text/plain'],
-      [false, ATTRIBUTES, 'application/cloudevents+json'],
-      [false, ATTRIBUTES, 'Application/CloudEvents-Batch+json'],
-      [false, [['cement', '1']], 'application/json'],
-    ] as const)
-      assert.equal(isBinaryMode(fields, contentType), isBinary, String(contentType));
-  });
-
-  it('recognizes batched mode by its media type', () => {
-    assert.ok(isBatchedMode('application/cloudevents-batch+json; charset=utf-8'));
-    assert.ok(!isBatchedMode('application/cloudevents+json'));
-    assert.ok(!isBatchedMode(undefined));
-  });
+it('the mode of a request is binary by the header fields, unless the media type is that of a CloudEvent or a batch', () => {
+  for (const [isBinary, fields, contentType] of [
+    [true, ATTRIBUTES, 'application/json'],
+    [true, [['ce-specversion', '1.0']], undefined],
+    [true, [['ce-id', 'x']], 'text/plain'],
+    [false, ATTRIBUTES, 'application/cloudevents+json'],
+    [false, ATTRIBUTES, 'Application/CloudEvents-Batch+json'],
+    [false, [['cement', '1']], 'application/json'],
+  ] as const)
+    assert.equal(isBinaryMode(fields, contentType), isBinary, String(contentType));
+  assert.ok(isBatchedMode('application/cloudevents-batch+json; charset=utf-8'));
+  assert.ok(!isBatchedMode('application/cloudevents+json'));
+  assert.ok(!isBatchedMode(undefined));
 });
 
-describe('advice about a type', () => {
-  it('advises about types that CloudEvents allows and the envelope does not', () => {
-    const bodyOf = (type: unknown): Buffer => Buffer.from(JSON.stringify({ type }));
-    for (const type of ['com.example/order', 'urn:shop:order', '/', 'https://example.com/order'])
-      assert.match(typeAdvice(bodyOf(type)) ?? '', /dotted words/, type);
-    for (const type of ['com.example.order', '', 'a b', 1, null, ['a/b'], undefined])
-      assert.equal(typeAdvice(bodyOf(type)), undefined, JSON.stringify(type));
-    for (const body of ['null', '"a/b"', '7', '[]', 'type: a/b', ''])
-      assert.equal(typeAdvice(Buffer.from(body)), undefined, body);
-    assert.equal(typeAdvice(Buffer.from('{"type":"a/\xff"}', 'latin1')), undefined, 'no UTF-8');
-  });
+it('advice is given about types that CloudEvents allows and the envelope does not', () => {
+  const bodyOf = (type: unknown): Buffer => Buffer.from(JSON.stringify({ type }));
+  for (const type of ['com.example/order', 'urn:shop:order', '/', 'https://example.com/order'])
+    assert.match(typeAdvice(bodyOf(type)) ?? '', /dotted words/, type);
+  for (const type of ['com.example.order', '', 'a b', 1, null, ['a/b'], undefined])
+    assert.equal(typeAdvice(bodyOf(type)), undefined, JSON.stringify(type));
+  for (const body of ['null', '"a/b"', '7', '[]', 'type: a/b', ''])
+    assert.equal(typeAdvice(Buffer.from(body)), undefined, body);
+  assert.equal(typeAdvice(Buffer.from('{"type":"a/\xff"}', 'latin1')), undefined, 'no UTF-8');
 });
 
 describe('the id that source and id make together', () => {

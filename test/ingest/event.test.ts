@@ -23,13 +23,16 @@ describe('an event', () => {
       ['id', '{"id":"b","id":"a","type":"t"}'],
       ['id', '{"id":"a","type":"t","n":[{"id":"c"}], "i\\u0064" : "a"}'],
       ['type', '{"id":"a","type":"t","type":"t"}'],
+      ['id', '{\r\n\t"\\u0069\\u0064" : "a", "id":"a","d":"\\"id\\":1,","type":"t"}'],
       ['type', '{"\\u0074ype":"t","id":"a","d":"\\"{[","type":"t"}'],
+      ['type', '{"t\\u0079pe":"t","id":"a","type":"t"}'],
     ] as const)
       assert.deepEqual(faultsOf(body), [{ path: `/${name}`, message: 'must be there once' }], body);
     for (const body of [
       '{"id":"id","type":"type","names":["id","type"],"d":{"id":1,"id":2,"type":3}}',
       '{"d":{"id":1},"id":"a\\"","e":[[{"type":1}]],"type":"t","f":"\\u0000","x":1,"x":2}',
       '{"__proto__":{"id":1},"constructor":0,"id":"a","type":"t","data":"\\ud800"}',
+      '{"\\\\u0069d":1,"\\"id":1,"Id":1," id":1,"di":1,"id":"a","type":"t","e":"\\u0000"}',
     ])
       assert.equal(parse(body).valid, true, body);
     assert.equal(({} as Record<string, unknown>)['id'], undefined);
@@ -37,6 +40,7 @@ describe('an event', () => {
 
   it('distinguishes a missing member from a wrong one, and requires its own: __proto__ has none for it', () => {
     assert.deepEqual(faultsOf('{"type":"t"}'), [{ path: '/id', message: 'is missing' }]);
+    assert.deepEqual(faultsOf('{"id":"a","id":"a"}'), [{ path: '/type', message: 'is missing' }]);
     for (const id of ['null', '""']) {
       const [fault, ...others] = faultsOf(`{"id":${id},"type":"t"}`);
       assert.deepEqual([fault?.path, fault?.message === 'is missing', others], ['/id', false, []]);
@@ -144,64 +148,13 @@ describe('the bytes of an event', () => {
   });
 });
 
-describe('the check', () => {
-  it('decides any bytes without throwing, and returns the unchanged body of an event', () => {
-    fc.assert(
-      fc.property(fc.uint8Array({ maxLength: 60 }), (bytes) => {
-        const event = parseEvent(Buffer.from(bytes));
-        if (event.valid) assert.deepEqual(event.body, Buffer.from(bytes));
-        else assert.ok(event.errors.length > 0 && event.detail !== '');
-      }),
-      { numRuns: 5_000 },
-    );
-  });
-});
-
-const NAMES: readonly (readonly [written: string, name: string])[] = [
-  ...(['id', 'i\\u0064', '\\u0069d', '\\u0069\\u0064'] as const).map((written) => [written, 'id'] as const),
-  ...(['type', 't\\u0079pe', '\\u0074ype'] as const).map((written) => [written, 'type'] as const),
-  ...(['Id', 'ids', ' id', '\\\\u0069d', '__proto__', '\\"id', 'di'] as const).map(
-    (written) => [written, 'other'] as const,
-  ),
-];
-const VALUES = [
-  '{"id":"x","type":"y"}',
-  '[{"id":1},"id",{"i\\u0064":"\\"id\\":"}]',
-  '"\\"id\\":1,\\"type\\":"',
-  'null',
-];
-const members = fc.array(
-  fc.tuple(fc.constantFrom(...NAMES), fc.constantFrom(...VALUES), fc.constantFrom('', ' ', '\r\n\t')),
-  { maxLength: 6 },
-);
-
-describe('the faults of an envelope', () => {
-  it('names each member that is missing or repeated, however its name is written', () => {
-    fc.assert(
-      fc.property(members, (some) => {
-        const text = `{${some
-          .map(([[written, name], value, blank]) => {
-            const own = name === 'other' ? value : '"a"';
-            return `${blank}"${written}"${blank}:${blank}${own}${blank}`;
-          })
-          .join(',')}}`;
-        const count = (name: string): number => some.filter(([[, of]]) => of === name).length;
-        const missing = ['id', 'type'].filter((name) => count(name) === 0);
-        const twice = ['id', 'type'].filter((name) => count(name) > 1);
-        const found = parseEvent(Buffer.from(text));
-        const said = found.valid ? [] : found.errors;
-        if (missing.length > 0)
-          assert.deepEqual(
-            said,
-            missing.map((name) => ({ path: `/${name}`, message: 'is missing' })),
-            text,
-          );
-        else if (twice.length > 0) {
-          assert.equal(said.length, 1, text);
-          assert.ok(twice.some((name) => said[0]?.path === `/${name}`) && said[0]?.message === 'must be there once');
-        } else assert.ok(found.valid, text);
-      }),
-      { numRuns: 2_000 },
-    );
-  });
+it('the check decides any bytes without throwing, and returns the unchanged body of an event', () => {
+  fc.assert(
+    fc.property(fc.uint8Array({ maxLength: 60 }), (bytes) => {
+      const event = parseEvent(Buffer.from(bytes));
+      if (event.valid) assert.deepEqual(event.body, Buffer.from(bytes));
+      else assert.ok(event.errors.length > 0 && event.detail !== '');
+    }),
+    { numRuns: 5_000 },
+  );
 });

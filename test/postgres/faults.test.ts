@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { describe, it } from 'node:test';
 import { BatchRefused, BatchTooSlow, type LandingEvent } from '../../lib/ingest/warehouse.ts';
+import { openWarehouse } from '../../bin/warehouse-adapter.ts';
 import { WarehouseFailed } from '../../lib/ingest/warehouse-admin.ts';
 import { inspectPostgres } from '../../lib/postgres/inspect.ts';
 import { event, Postgres, withOptions } from '../support/postgres-suite.ts';
@@ -31,10 +32,17 @@ describe('a PostgreSQL server with faults', () => {
     t.after(() => link.close());
     const { warehouse } = await postgres.prepared(t, { uri, callTimeoutMs: 1_000, connectTimeoutMs: 500 });
     await warehouse.land([event('before')]);
+    const [consumer, gateway] = [openWarehouse(uri, 'consumer'), openWarehouse(uri, 'gateway')];
+    for (const one of [consumer, gateway]) {
+      t.after(() => one.close());
+      assert.equal((await one.find('before', 'shop')).kind, 'landed');
+    }
     link.hold('from the server');
     const land = (): Promise<unknown> => warehouse.land([event('during')]);
     for (const call of [land, () => warehouse.probe(), land, () => warehouse.release(['1-1'])])
       await assert.rejects(call(), { message: 'it does not answer' });
+    const waits = [consumer, gateway].map((one) => one.find('before', 'shop').then(({ kind }) => ({ one, kind })));
+    assert.deepEqual(await Promise.race(waits), { one: gateway, kind: 'unavailable' }, 'a look-up waits less');
   });
 
   it("is available if an operator's trigger, constraint or index raises an error: it refuses that event", async (t) => {

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { openWarehouse } from '../../bin/warehouse-adapter.ts';
 import { BatchRefused, NO_ROW, type LandingEvent, WarehouseMisconfigured } from '../../lib/ingest/warehouse.ts';
 import { LOCK_KEY } from '../../lib/postgres/migrations.ts';
 import { createPostgresWarehouse } from '../../lib/postgres/warehouse.ts';
@@ -8,12 +9,14 @@ import { describeWarehouseAdmin } from '../contract/warehouse-admin.ts';
 import { createPostgresAdmin } from '../../lib/postgres/admin.ts';
 import { eventually } from '../support/scope.ts';
 import { SYSTEM } from '../support/system.ts';
-import { event, Postgres } from '../support/postgres-suite.ts';
+import { event, Postgres, withOptions } from '../support/postgres-suite.ts';
 
 const postgres = new Postgres();
 
-describe('what the PostgreSQL warehouse reads', () => {
-  it('is found by index, for a look-up, an operator and a batch', { tags: ['long'] }, async () => {
+it(
+  'what the PostgreSQL warehouse reads is found by index, for a look-up, an operator and a batch',
+  { tags: ['long'] },
+  async () => {
     const uri = await postgres.server.freshDatabase();
     const [warehouse, admin] = [
       createPostgresWarehouse({ ...SYSTEM, uri, connectionsMax: 1 }),
@@ -31,7 +34,7 @@ describe('what the PostgreSQL warehouse reads', () => {
     await postgres.server.query(uri, `ALTER DATABASE ${new URL(uri).pathname.slice(1)} SET enable_seqscan = off`);
     // A session reports its statistics when it exits, which may be after its client has disconnected.
     const others = `SELECT 1 FROM pg_stat_activity WHERE datname = current_database()
-      AND backend_type = 'client backend' AND pid <> pg_backend_pid()`;
+    AND backend_type = 'client backend' AND pid <> pg_backend_pid()`;
     const scans = async (): Promise<unknown> => {
       await eventually('its sessions have ended', async () => (await postgres.server.query(uri, others)).length === 0);
       return postgres.server.query(
@@ -47,8 +50,8 @@ describe('what the PostgreSQL warehouse reads', () => {
     for (const id of ['7', 'none', 'unknown']) await Promise.all([admin.landed(id), admin.quarantineOf(id)]);
     await admin.close();
     assert.deepEqual(await scans(), before);
-  });
-});
+  },
+);
 
 describeWarehouse('PostgreSQL', async () => {
   const { uri, direct, link } = await postgres.linked();
@@ -102,8 +105,18 @@ describe('the PostgreSQL warehouse', () => {
     assert.deepEqual(await warehouse.land([event('a'), event('b')]), ['duplicate', 'landed']);
   });
 
-  it('cannot work as configured if a column has another type, which COPY would report as corrupt data', async (t) => {
+  it('cannot work as configured without its database or schema, or if a column has another type', async (t) => {
     const { uri, warehouse } = await postgres.prepared(t);
+    const elsewhere = Object.assign(new URL(uri), { pathname: '/none' }).href;
+    for (const [wrong, code] of [
+      [elsewhere, '3D000'],
+      [withOptions(await postgres.server.freshDatabase(), '-c search_path=none'), '3F000'],
+    ] as const)
+      await assert.rejects(
+        postgres.warehouse(t, wrong).prepare(),
+        (cause) => cause instanceof WarehouseMisconfigured && cause.message.endsWith(`(SQLSTATE ${code})`),
+      );
+    // COPY would report it as corrupt data.
     await postgres.server.query(uri, 'ALTER TABLE events ALTER body TYPE jsonb USING body::jsonb');
     await assert.rejects(warehouse.land([event('a')]), /column "body" is of type jsonb .*\(SQLSTATE 42804\)$/);
   });
@@ -241,7 +254,9 @@ describe('the PostgreSQL warehouse', () => {
     await assert.rejects(reader.probe(), /read-only/);
     assert.deepEqual(await reader.find('one', 'shop'), { kind: 'unknown' });
     await assert.rejects(reader.probe(), /read-only/);
-    await postgres.warehouse(t, uri, { readOnly: true }).probe();
+    const gateway = openWarehouse(uri, 'gateway');
+    t.after(() => gateway.close());
+    await gateway.probe();
     await setDefault('off');
     await reader.probe();
   });

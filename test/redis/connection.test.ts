@@ -10,19 +10,11 @@ import { GROUP, STREAM } from '../../lib/redis/stream/layout.ts';
 import { queueIsAway, QueueRefusal, RedisError } from '../../lib/redis/wire/errors.ts';
 import type { Server } from '../../lib/redis/wire/values.ts';
 import { Recorded, submitAll } from '../contract/queue.ts';
-import { openAdmin, openQueue, openReader, partitionAt, QUIET_LOG } from '../support/partition.ts';
+import { logged, openAdmin, openQueue, openReader, partitionAt, QUIET_LOG } from '../support/partition.ts';
 import { freePort, TestRedis } from '../support/redis.ts';
 import { SYSTEM } from '../support/system.ts';
 import { VirtualClock } from '../support/virtual-clock.ts';
 import { eventually } from '../support/scope.ts';
-
-/** Returns a log, and the lines that it receives at a level. */
-function logged(t: TestContext, level: 'info' | 'warn') {
-  const log = QUIET_LOG.child({}, { level: 'silent' });
-  const lines: object[] = [];
-  t.mock.method(log, level, (fields: object, msg: string) => lines.push({ ...fields, msg }));
-  return { log, lines };
-}
 
 describe('a connection', () => {
   function opened(t: TestContext, uri: ConnectionOptions['uri'], log = QUIET_LOG, listener: ConnectionListener = {}) {

@@ -98,6 +98,10 @@ describe('the check of a queue', () => {
     assert.deepEqual(await redis.command('KEYS', '*'), []);
     for (const entry of ['1-1', '1-2']) await redis.command('XADD', 'ingest', entry, 'body', '{}');
     assert.match(await look({ program: 'consumer' }), /, 2 events in the stream$/);
+    for (const entry of ['1-1', '1-2', '1-3'])
+      await redis.command('XADD', entry === '1-1' ? 'ingest-a' : 'ingest-b', entry, 'body', '{}');
+    const uri = `dispatcher://127.0.0.1:${redis.port},127.0.0.1:${redis.port}`;
+    assert.match(await look({ uri }), /, 3 events in 2 streams$/);
   });
 
   it('fails with 4 for another format or missing rights, and with 2 for another number of partitions', async () => {
@@ -139,35 +143,33 @@ describe('the check of a queue', () => {
   });
 });
 
-describe('the partitions of a cluster', () => {
-  it('gives each partition a stream, and all of them one identity, also while its node is unavailable', async () => {
-    const node = await TestRedis.start([
-      ...['--cluster-enabled', 'yes', '--appendonly', 'no', '--cluster-port', String(await freePort())],
-    ]);
-    await node.command('CLUSTER', 'ADDSLOTSRANGE', '0', '16383');
-    await eventually('the cluster is up', async () => /state:ok/.test(String(await node.command('CLUSTER', 'INFO'))));
-    const uri = `redis+cluster://127.0.0.1:${node.port}`;
-    const server: Server = { send: () => assert.fail('the metadata may be on another node') };
-    const [first, second, third] = queuePartitions(uri, 3, SYSTEM);
-    assert.ok(first && second && third);
-    assert.deepEqual(
-      [first, second, third].map(({ stream }) => stream),
-      ['ingest-0', 'ingest-1', 'ingest-2'],
-    );
-    const identity = await first.identify(server);
-    assert.equal(identity.partitions, 3);
-    assert.equal(await node.command('HGET', '{ingest}:queue', 'partitions'), '3');
-    assert.deepEqual(await node.command('KEYS', '*:queue'), ['{ingest}:queue']);
-    await node.command('HSET', '{ingest}:queue', 'id', 'another');
-    assert.equal((await second.identify(server)).id, 'another');
-    await node.command('HSET', '{ingest}:queue', 'partitions', '4');
-    await assert.rejects(first.identify(server), { name: 'SettingRefused' });
-    await node.signal('SIGKILL');
-    assert.equal((await third.identify(server)).id, 'another');
-    const [fresh] = queuePartitions(uri, 3, SYSTEM);
-    assert.ok(fresh);
-    await assert.rejects(fresh.identify(server), /^Error: the queue's metadata cannot be read \(.*ECONNREFUSED/);
-  });
+it('the partitions of a cluster have a stream each and one identity, also while its node is unavailable', async () => {
+  const node = await TestRedis.start([
+    ...['--cluster-enabled', 'yes', '--appendonly', 'no', '--cluster-port', String(await freePort())],
+  ]);
+  await node.command('CLUSTER', 'ADDSLOTSRANGE', '0', '16383');
+  await eventually('the cluster is up', async () => /state:ok/.test(String(await node.command('CLUSTER', 'INFO'))));
+  const uri = `redis+cluster://127.0.0.1:${node.port}`;
+  const server: Server = { send: () => assert.fail('the metadata may be on another node') };
+  const [first, second, third] = queuePartitions(uri, 3, SYSTEM);
+  assert.ok(first && second && third);
+  assert.deepEqual(
+    [first, second, third].map(({ stream }) => stream),
+    ['ingest-0', 'ingest-1', 'ingest-2'],
+  );
+  const identity = await first.identify(server);
+  assert.equal(identity.partitions, 3);
+  assert.equal(await node.command('HGET', '{ingest}:queue', 'partitions'), '3');
+  assert.deepEqual(await node.command('KEYS', '*:queue'), ['{ingest}:queue']);
+  await node.command('HSET', '{ingest}:queue', 'id', 'another');
+  assert.equal((await second.identify(server)).id, 'another');
+  await node.command('HSET', '{ingest}:queue', 'partitions', '4');
+  await assert.rejects(first.identify(server), { name: 'SettingRefused' });
+  await node.signal('SIGKILL');
+  assert.equal((await third.identify(server)).id, 'another');
+  const [fresh] = queuePartitions(uri, 3, SYSTEM);
+  assert.ok(fresh);
+  await assert.rejects(fresh.identify(server), /^Error: the queue's metadata cannot be read \(.*ECONNREFUSED/);
 });
 
 describe("a queue's identity", () => {

@@ -1,11 +1,10 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer, type AddressInfo, type Socket } from 'node:net';
-import { describe, it, type TestContext } from 'node:test';
+import { describe, it } from 'node:test';
 import { queueAddress } from '../../lib/process/queue-uri.ts';
-import { StreamQueue } from '../../lib/redis/accept/stream-queue.ts';
 import { askOnce } from '../../lib/redis/server/ask-once.ts';
-import { type MasterLookup, RedisConnection } from '../../lib/redis/server/connection.ts';
+import type { MasterLookup } from '../../lib/redis/server/connection.ts';
 import type { Server } from '../../lib/redis/wire/values.ts';
 import { ClusterMap, type ClusterAddress } from '../../lib/redis/server/cluster-map.ts';
 import { aofRewrite, DurabilityCheck, durabilityFaults, replicationFaults } from '../../lib/redis/server/durability.ts';
@@ -14,7 +13,7 @@ import { sentinelLookup } from '../../lib/redis/server/sentinel-lookup.ts';
 import { RedisError } from '../../lib/redis/wire/errors.ts';
 import { Recorded, submitAll } from '../contract/queue.ts';
 import { startSentinel } from '../support/redis-sentinel.ts';
-import { partitionAt, QUIET_LOG } from '../support/partition.ts';
+import { logged, openReplicated, QUIET_LOG } from '../support/partition.ts';
 import { freePort, TestRedis } from '../support/redis.ts';
 import { atEnd, eventually } from '../support/scope.ts';
 import { SYSTEM } from '../support/system.ts';
@@ -182,12 +181,6 @@ describe('the master that Sentinel watches', () => {
 describe('the durability of a server', () => {
   const askedOf = <T>(redis: TestRedis, ask: (server: Server) => Promise<T>, user = ''): Promise<T> =>
     askOnce(SYSTEM, redis.uri.replace('//', `//${user}`), ask, 10_000);
-  function warned(t: TestContext) {
-    const log = QUIET_LOG.child({}, { level: 'silent' });
-    const warnings: { readonly text: string; readonly fault?: string }[] = [];
-    t.mock.method(log, 'warn', (fields: object, text: string) => warnings.push({ ...fields, text }));
-    return { log, warnings };
-  }
   const infoOf = (redis: TestRedis, user = ''): Promise<ServerInfo> => askedOf(redis, serverInfo, user);
 
   it('reports every way in which the server loses accepted events', async (t) => {
@@ -205,10 +198,10 @@ describe('the durability of a server', () => {
       'the append-only file is off: accepted events are lost with the server; set appendonly yes',
     ]);
     await redis.command('CONFIG', 'SET', 'maxmemory-policy', 'volatile-ttl');
-    const { log, warnings } = warned(t);
+    const { log, lines } = logged(t, 'warn');
     await askedOf(redis, (server) => new DurabilityCheck('warn', 1, log).check(server));
     assert.deepEqual(
-      warnings.map(({ fault }) => fault?.split(' ').slice(0, 3).join(' ')),
+      lines.map(({ fault }) => String(fault).split(' ').slice(0, 3).join(' ')),
       ['maxmemory-policy is volatile-ttl:', 'the append-only file', '0 replicas are'],
     );
     await redis.command('ACL', 'SETUSER', 'blind', 'on', '>secret', '~*', '+@all', '-info');
@@ -293,28 +286,22 @@ describe('the durability of a server', () => {
     await assert.rejects(askedOf(replica, assertMaster), /^RedisError: READONLY the server is a (?:replica|slave)/);
     await askedOf(master, assertMaster);
 
-    const { log, warnings } = warned(t);
-    const opened = async (replicas: number, enqueueTimeoutMs = 10_000) => {
-      const connect = (): RedisConnection =>
-        new RedisConnection({ ...SYSTEM, uri: master.uri, name: 'test', log: QUIET_LOG });
-      const [connection, ...connections] = [connect(), connect(), connect()] as const;
-      const durability = { level: 'warn', replicas, connections } as const;
-      const about = { clock: SYSTEM.clock, part: partitionAt(master.uri), log };
-      const queue = new StreamQueue({ ...about, connection, enqueueTimeoutMs, durability });
-      atEnd(() => queue.close());
-      connection.open();
-      await eventually('it is connected', () => connection.ready && connections.every(({ ready }) => ready));
+    const { log, lines } = logged(t, 'warn');
+    const opened = async (replicas: number, enqueueTimeoutMs?: number) => {
+      const options = { replicas, writing: 2, log, enqueueTimeoutMs };
+      const { queue, connections } = openReplicated({ after: atEnd }, master.uri, options);
+      await eventually('it is connected', () => connections.every(({ ready }) => ready));
       return { queue, connections };
     };
     const outcomeOf = async (replicas: number, id: string, enqueueTimeoutMs?: number): Promise<string> =>
       (await submitAll((await opened(replicas, enqueueTimeoutMs)).queue, [new Recorded(id)])).join();
     assert.equal(await outcomeOf(1, 'one'), 'accepted');
     const { queue, connections } = await opened(1);
-    connections[0]?.close();
+    connections[1]?.close();
     for (const id of ['a', 'b', 'c', 'd'])
       assert.deepEqual(await submitAll(queue, [new Recorded(id)]), ['accepted'], 'on the connection that is ready');
     const differing = (): string[] =>
-      warnings.splice(0).flatMap(({ text }) => (text.includes('another gateway') ? [text] : []));
+      lines.splice(0).flatMap(({ msg }) => (msg.includes('another gateway') ? [msg] : []));
     assert.deepEqual(differing(), []);
     assert.equal(await outcomeOf(2, 'two', 1_000), 'unavailable', 'one replica counts once');
     assert.match(differing().join(), /^another gateway uses or used INGEST_QUEUE_REPLICAS=1: each answers by its own/);

@@ -5,15 +5,14 @@ import { erasedBody } from '../../lib/ingest/erased.ts';
 import type { QueuedCopy } from '../../lib/ingest/queue-admin.ts';
 import type { StreamAdmin } from '../../lib/redis/admin/stream-admin.ts';
 import { GROUP, STREAM } from '../../lib/redis/stream/layout.ts';
-import { StreamQueue } from '../../lib/redis/accept/stream-queue.ts';
-import { RedisConnection } from '../../lib/redis/server/connection.ts';
+import type { StreamQueue } from '../../lib/redis/accept/stream-queue.ts';
 import { RETENTION_MS, type Outcome } from '../../lib/ingest/queue.ts';
-import { openAdmin, openQueue, openReader, partitionAt, QUIET_LOG as log } from '../support/partition.ts';
+import { openAdmin, openQueue, openReader, openReplicated } from '../support/partition.ts';
 import { TestRedis } from '../support/redis.ts';
 import { eventually } from '../support/scope.ts';
-import { SYSTEM } from '../support/system.ts';
 
 const SECRET = 'secret';
+const TRACED = { traceparent: '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01' };
 const body = (id: string): string => JSON.stringify({ id, type: 't', text: SECRET });
 
 /** Redis' reply to DUMP is not text. */
@@ -27,7 +26,7 @@ async function openAccepting(
 ): Promise<{ submit: (id: string) => Promise<Outcome>; queue: StreamQueue }> {
   const queue = await openQueue(server.uri, { after: t.after.bind(t) });
   const submit = (id: string): Promise<Outcome> =>
-    new Promise((settle) => queue.submit({ id, producer: 'shop', body: Buffer.from(body(id)), settle }));
+    new Promise((settle) => queue.submit({ id, producer: 'shop', body: Buffer.from(body(id)), notes: TRACED, settle }));
   return { submit, queue };
 }
 
@@ -44,7 +43,7 @@ async function copies(admin: StreamAdmin, id: string, redis = server): Promise<r
 }
 
 describe('erasing an entry', () => {
-  it('keeps the id and the time of acceptance of an erased event, and nothing of its body', async (t) => {
+  it('keeps the id, the time of acceptance and the trace of an erased event, and nothing of its body', async (t) => {
     const [{ submit, queue }, admin] = [await openAccepting(t), openAdmin(t, server.uri)];
     assert.equal(await submit('one'), 'accepted');
     const before = await queue.find('one', 'shop');
@@ -102,11 +101,8 @@ describe('erasing an entry', () => {
   });
 
   it('waits for a living consumer that holds the entry, but not for a dead one', async (t) => {
-    const [{ submit }, admin, reader] = [
-      await openAccepting(t),
-      openAdmin(t, server.uri),
-      await openReader(t, server.uri),
-    ];
+    const [{ submit }, admin] = [await openAccepting(t), openAdmin(t, server.uri)];
+    const reader = await openReader(t, server.uri);
     assert.equal(await reader.register(6), true);
     await submit('held');
     const [delivery] = await reader.read(1, 3_600_000, 1_000);
@@ -153,10 +149,14 @@ describe('erasing an entry', () => {
 });
 
 describe('the note of an erasure', () => {
-  it('applies to events that were accepted before it', async (t) => {
+  it('is listed, the newest first, and applies to events that were accepted before it', async (t) => {
     const [admin, reader] = [openAdmin(t, server.uri), await openReader(t, server.uri)];
     const before = Date.now();
     await admin.noteErasure('one');
+    const others = Array.from({ length: 1_000 }, (_, at) => ['1', `other-${at}`]).flat();
+    await server.command('ZADD', `{${STREAM}}:erased`, ...others);
+    const pages = await Promise.all([admin.erasures(0), admin.erasures(1_000)]);
+    assert.deepEqual([pages[0].length, pages[0][0]?.id, pages[1].length], [1_000, 'one', 1], 'each is listed once');
     const source = await sourceOf(server);
     const erased = (id: string, acceptedAtMs: number): Promise<ReadonlySet<string>> =>
       reader.erased([
@@ -166,6 +166,10 @@ describe('the note of an erasure', () => {
     assert.deepEqual([...(await erased('one', before))], ['one']);
     assert.deepEqual([...(await erased('one', before + 3_600_000))], []);
     assert.deepEqual([...(await erased('two', before))], []);
+    const nextMs = Date.now() + 60_000;
+    await server.command('XADD', STREAM, `${nextMs}-1`, 'note', 'accepted last');
+    await admin.noteErasure('one');
+    assert.deepEqual([[...(await erased('one', nextMs))], [...(await erased('one', nextMs + 1))]], [['one'], []]);
     await server.command('XADD', STREAM, `${2n ** 64n - 1n}-1`, 'note', 'another program');
     await admin.noteErasure('one');
     const [hourLater, dayLater] = [Date.now() + 3_600_000, Date.now() + RETENTION_MS + 60_000];
@@ -189,7 +193,7 @@ describe('the note of an erasure', () => {
 const row = {
   replayOf: 'q/ingest/1-1',
   id: 'the source the-id',
-  traceparent: '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01',
+  ...TRACED,
   producer: 'a\0b',
   body: Buffer.from([0x7b, 0xff, 0x00, 0x0a]),
   acceptedAtMs: 1_234,
@@ -253,14 +257,8 @@ describe('the status of a stream', () => {
     });
     await server.command('DEL', '{ingest}:ids');
 
-    const connect = (): RedisConnection => new RedisConnection({ ...SYSTEM, uri: server.uri, name: 'test', log });
-    const [connection, ...connections] = [connect(), connect()] as const;
-    const durability = { level: 'warn', replicas: 1, connections } as const;
-    const about = { clock: SYSTEM.clock, enqueueTimeoutMs: 500, log, part: partitionAt(server.uri) };
-    const replicated = new StreamQueue({ ...about, connection, durability });
-    t.after(() => replicated.close());
-    connection.open();
-    await eventually('it is connected', () => [connection, ...connections].every(({ ready }) => ready));
+    const { queue: replicated, connections } = openReplicated(t, server.uri, { enqueueTimeoutMs: 500 });
+    await eventually('it is connected', () => connections.every(({ ready }) => ready));
     await eventually('both say the same', async () => {
       const [why, status] = await reasons(replicated);
       const isSame = status === `${String(why)}, at the gateway that connected last`;
@@ -280,24 +278,25 @@ describe('the status of a stream', () => {
   });
 
   it("reports its size, the group's progress, its members, and the server", async (t) => {
-    const [{ submit }, admin, reader] = [
-      await openAccepting(t),
-      openAdmin(t, server.uri),
-      await openReader(t, server.uri),
-    ];
+    const [{ submit }, admin] = [await openAccepting(t), openAdmin(t, server.uri)];
+    const reader = await openReader(t, server.uri);
     for (const id of ['one', 'two', 'three']) await submit(id);
     await reader.read(1, 3_600_000, 1_000);
     await server.command('XREADGROUP', 'GROUP', GROUP, 'dead', 'COUNT', '1', 'STREAMS', STREAM, '>');
     await server.command('XGROUP', 'CREATECONSUMER', STREAM, GROUP, 'idle');
+    const newest = Number(await server.command('GET', `{${STREAM}}:ids`));
+    await server.command('SET', `{${STREAM}}:ids`, `${newest} ${newest - 9 * 3_600_000}`);
+    await server.command('HSET', `{${STREAM}}:ids:${newest - 9 * 3_600_000}`, 'id', 'x'.repeat(1_000));
     const beatMs = Date.now();
-    await server.command('ZADD', REPLICAS, String(beatMs - 10_000_000), 'gone', String(beatMs), 'alive');
+    await server.command('ZADD', REPLICAS, String(beatMs - 10_000_000), 'gone');
+    for (const name of ['alive', reader.name]) await server.command('ZADD', REPLICAS, String(beatMs), name);
     const { partition, server: about, run } = await admin.status();
     const { memoryBytes, oldestUnlandedMs, replicas, ...counts } = partition;
     const expected = { name: STREAM, stream: STREAM, events: 3, unread: 1, pending: 2, unavailable: undefined };
     assert.deepEqual(counts, expected);
     const slices = (await server.command('KEYS', `{${STREAM}}:ids:*`)) as readonly string[];
     const sizes = await Promise.all([STREAM, ...slices].map(sizeOf));
-    assert.equal(slices.length, 1);
+    assert.equal(slices.length, 2);
     assert.equal(
       memoryBytes,
       sizes.reduce((sum, size) => sum + size, 0),
@@ -309,7 +308,7 @@ describe('the status of a stream', () => {
       new Map([
         ['alive', [0, true]],
         ['dead', [1, false]],
-        [reader.name, [1, false]],
+        [reader.name, [1, true]],
       ]),
     );
     const ageMs = replicas.find(({ name }) => name === 'alive')?.heartbeatMs ?? -1;
@@ -401,7 +400,7 @@ describe('the status of a stream', () => {
   });
 
   it('reads a page that ends with the last possible name, and says that no entry can be added', async (t) => {
-    const admin = openAdmin(t, server.uri);
+    const [admin, { queue, submit }] = [openAdmin(t, server.uri), await openAccepting(t)];
     const [last, end] = ['5-1', '18446744073709551615-18446744073709551615'];
     for (const entry of [last, end])
       await server.command('XADD', STREAM, entry, 'producer', 'shop', 'body', body('one'));
@@ -416,5 +415,10 @@ describe('the status of a stream', () => {
     const refusal = /the last possible name, .*runbook$/;
     assert.match((await admin.status()).partition.unavailable ?? '', refusal);
     await assert.rejects(admin.replay(row, false), refusal);
+    assert.equal(await submit('two'), 'unavailable');
+    await eventually('the gateway says so too', () => {
+      const state = queue.state();
+      return !state.available && refusal.test(state.reason);
+    });
   });
 });

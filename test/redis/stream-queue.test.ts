@@ -1,16 +1,13 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { randomUUID } from 'node:crypto';
 import { describe, it } from 'node:test';
 import type { EventNotes } from '../../lib/ingest/queue.ts';
 import { IdIndex } from '../../lib/redis/stream/id-index.ts';
-import { StreamQueue } from '../../lib/redis/accept/stream-queue.ts';
-import { RedisConnection } from '../../lib/redis/server/connection.ts';
-import { queueContract, Recorded, submitAll, submitInTurns } from '../contract/queue.ts';
-import { openQueue, partitionAt, QUIET_LOG as log } from '../support/partition.ts';
+import type { StreamQueue } from '../../lib/redis/accept/stream-queue.ts';
+import { queueContract, Recorded, submitAll } from '../contract/queue.ts';
+import { openQueue, openReplicated } from '../support/partition.ts';
 import { TestRedis } from '../support/redis.ts';
 import { eventually } from '../support/scope.ts';
-import { SYSTEM } from '../support/system.ts';
 import { VirtualClock } from '../support/virtual-clock.ts';
 
 const redis = await TestRedis.start();
@@ -25,7 +22,7 @@ queueContract('a Redis Stream', async () => {
       await during();
       await own.start();
     },
-    bodies: async () => [(await own.entries()).map(({ fields }) => fields['body'] ?? '')],
+    bodies: async () => (await own.entries()).map(({ fields }) => fields['body'] ?? ''),
   };
 });
 
@@ -63,34 +60,43 @@ async function putIndex(
   await redis.command('SET', `{${stream}}:ids`, start);
 }
 
+/** Opens a queue, which does not trim itself, whose index has the landed id `one` of the producer `q` past retention. */
+async function knownFromYesterday(stream: string): Promise<StreamQueue> {
+  await (await openQueue(redis.uri, { stream })).close();
+  const secret = String(await redis.command('HGET', `{${stream}}:queue`, 'secret'));
+  const oldMs = String(Date.now() - 25 * 3_600_000);
+  await redis.command('XADD', stream, `${oldMs}-0`, 'producer', 'q', 'body', '{}');
+  await putIndex(stream, secret, { id: 'one', producer: 'q', body: '{}', entry: `${oldMs}-0`, start: oldMs });
+  await redis.command('HSET', `{${stream}}:looked`, 'at', String(Date.now()), 'oldest', '');
+  return openQueue(redis.uri, { stream, makes: false });
+}
+
 const ids = (prefix: string, count: number): string[] => Array.from({ length: count }, (_, at) => `${prefix}-${at}`);
 
-describe('the notes of an event', () => {
-  it('stores notes as members of the entry, also in a call with other events', async () => {
-    const stream = 'notes';
-    const queue = await openQueue(redis.uri, { stream });
-    const noted = (id: string, notes: EventNotes): Recorded => Object.assign(new Recorded(id), { notes });
-    const events = [
-      new Recorded('plain'),
-      noted('both', { id: 'both' }),
-      new Recorded('plain-too', 'q', { text: 'a\nb' }),
-      noted('/a \u{1F600}', { id: '/a \u{1F600}', traceparent: '00-a-b-01', tracestate: 'a=1, b' }),
-      new Recorded('plain', 'p', { other: true }),
-      new Recorded('both', 'q'),
-    ];
-    const outcomes = ['accepted', 'accepted', 'accepted', 'accepted', 'differing', 'conflict'];
-    assert.deepEqual(await submitAll(queue, events), outcomes);
-    const alone = noted('alone', { traceparent: '00-c-d-01' });
-    assert.deepEqual(await submitAll(queue, [alone]), ['accepted']);
-    const stored = (await redis.entries(stream)).map(({ fields }) => fields);
-    const accepted = [...events.slice(0, 4), alone];
-    const members = accepted.map(({ producer, text, notes }) => ({ producer, body: text, ...notes }));
-    assert.deepEqual(stored, members);
-    const found = await queue.find('/a \u{1F600}', 'p');
-    assert.equal(found.kind === 'found' ? found.event.traceparent : found.kind, '00-a-b-01');
-    const bare = await queue.find('plain', 'p');
-    assert.equal(bare.kind === 'found' ? bare.event.traceparent : bare.kind, undefined);
-  });
+it('the notes of an event are members of its entry, also in a call with other events', async () => {
+  const stream = 'notes';
+  const queue = await openQueue(redis.uri, { stream });
+  const noted = (id: string, notes: EventNotes): Recorded => Object.assign(new Recorded(id), { notes });
+  const events = [
+    new Recorded('plain'),
+    noted('both', { id: 'both' }),
+    new Recorded('plain-too', 'q', { text: 'a\nb' }),
+    noted('/a \u{1F600}', { id: '/a \u{1F600}', traceparent: '00-a-b-01', tracestate: 'a=1, b' }),
+    new Recorded('plain', 'p', { other: true }),
+    new Recorded('both', 'q'),
+  ];
+  const outcomes = ['accepted', 'accepted', 'accepted', 'accepted', 'differing', 'conflict'];
+  assert.deepEqual(await submitAll(queue, events), outcomes);
+  const alone = noted('alone', { traceparent: '00-c-d-01' });
+  assert.deepEqual(await submitAll(queue, [alone]), ['accepted']);
+  const stored = (await redis.entries(stream)).map(({ fields }) => fields);
+  const accepted = [...events.slice(0, 4), alone];
+  const members = accepted.map(({ producer, text, notes }) => ({ producer, body: text, ...notes }));
+  assert.deepEqual(stored, members);
+  const found = await queue.find('/a \u{1F600}', 'p');
+  assert.equal(found.kind === 'found' ? found.event.traceparent : found.kind, '00-a-b-01');
+  const bare = await queue.find('plain', 'p');
+  assert.equal(bare.kind === 'found' ? bare.event.traceparent : bare.kind, undefined);
 });
 
 async function outcomeOf(queue: StreamQueue, some: readonly string[], producer = 'p'): Promise<string> {
@@ -209,13 +215,7 @@ describe('the id index', () => {
 
   it('compares an id that was accepted again after retention with its latest event, in any call', async () => {
     const stream = 'again';
-    await (await openQueue(redis.uri, { stream })).close();
-    const secret = String(await redis.command('HGET', `{${stream}}:queue`, 'secret'));
-    const oldMs = String(Date.now() - 25 * 3_600_000);
-    await redis.command('XADD', stream, `${oldMs}-0`, 'producer', 'q', 'body', '{}');
-    await putIndex(stream, secret, { id: 'one', producer: 'q', body: '{}', entry: `${oldMs}-0`, start: oldMs });
-    await redis.command('HSET', `{${stream}}:looked`, 'at', String(Date.now()), 'oldest', '');
-    const queue = await openQueue(redis.uri, { stream, makes: false });
+    const queue = await knownFromYesterday(stream);
     const first = new Recorded('one');
     assert.deepEqual(await submitAll(queue, [first]), ['accepted']);
     assert.equal((await slices(stream)).length, 2);
@@ -223,34 +223,14 @@ describe('the id index', () => {
     assert.deepEqual(await submitAll(queue, [first.again(), new Recorded('two')]), ['duplicate', 'accepted']);
   });
 
-  it(
-    "uses at most three tenths of the stream's memory for the index, at 300 bytes an event",
-    { tags: ['long'] },
-    async () => {
-      const own = await TestRedis.start(['--appendonly', 'no']);
-      const queue = await openQueue(own.uri);
-      const used = async (): Promise<number> =>
-        Number(/^used_memory:(\d+)/m.exec(String(await own.command('INFO', 'memory')))?.[1]);
-      const events = Array.from({ length: 25_000 }, () => {
-        const id = randomUUID();
-        return new Recorded(id, 'urn:ingest:producer:shop', { text: 'x'.repeat(234) });
-      });
-      assert.equal(events[0]?.text.length, 300);
-      assert.deepEqual(new Set(await submitInTurns(queue, events)), new Set(['accepted']));
-      await queue.close();
-      const both = await used();
-      const [start = ''] = await slices('ingest', own);
-      const index = Number(await own.command('MEMORY', 'USAGE', `{ingest}:ids:${start}`, 'SAMPLES', '0'));
-      const stream = Number(await own.command('MEMORY', 'USAGE', 'ingest', 'SAMPLES', '0'));
-      assert.ok(index <= 0.3 * stream, `${index / 25_000} and ${stream / 25_000} bytes an event by MEMORY USAGE`);
-      // The memory that the server actually frees, unlike the estimate of MEMORY USAGE.
-      await own.command('DEL', 'ingest');
-      const withoutStream = await used();
-      await own.command('DEL', `{ingest}:ids:${start}`);
-      const [streamBytes, indexBytes] = [both - withoutStream, withoutStream - (await used())];
-      assert.ok(indexBytes <= 0.3 * streamBytes, `${indexBytes / 25_000} and ${streamBytes / 25_000} bytes an event`);
-    },
-  );
+  it('refuses the events of one call that the server cannot run, and no others', async () => {
+    const stream = 'damaged';
+    const queue = await knownFromYesterday(stream);
+    await redis.command('HSET', `{${stream}}:looked`, 'at', 'no time');
+    assert.equal(await outcomeOf(queue, ['one']), 'unavailable');
+    assert.deepEqual(queue.state(), { available: true });
+    assert.equal(await outcomeOf(queue, ['whole']), 'accepted');
+  });
 
   it('calls an id a duplicate after its entry was deleted, and accepts it after the stream was', async () => {
     const stream = 'deleted';
@@ -268,6 +248,7 @@ describe('the id index', () => {
     await redis.command('DEL', stream);
     await openQueue(redis.uri, { stream });
     assert.equal(await redis.command('EXISTS', stream), 1, 'recreated for the group');
+    assert.deepEqual(await sliceKeys(stream), [], 'no slice is left without a list that names it');
     assert.equal(await outcomeOf(queue, ['one']), 'accepted');
   });
 
@@ -285,26 +266,24 @@ describe('the id index', () => {
   });
 });
 
-describe('the script', () => {
-  it('sends the script again after the server has forgotten it, also with many calls at once', async () => {
-    const stream = 'flushed';
-    const calls: { readonly seconds: number; readonly events: number }[] = [];
-    const observer = { onCall: (seconds: number, events: number): unknown => calls.push({ seconds, events }) };
-    const queue = await openQueue(redis.uri, { stream, observer });
-    await redis.command('SCRIPT', 'FLUSH');
-    const events = Array.from({ length: 1_000 }, (_, at) => new Recorded(`flushed-${at}`));
-    const sinceMs = performance.now();
-    assert.deepEqual(new Set(await submitAll(queue, events)), new Set(['accepted']));
-    const [sum, longest] = [
-      calls.reduce((sum, one) => sum + one.events, 0),
-      Math.max(...calls.map((one) => one.seconds)),
-    ];
-    assert.equal(sum, 1_000);
-    assert.ok(longest > 0 && longest <= (performance.now() - sinceMs) / 1_000, `${longest} s`);
-    assert.equal(await redis.length(stream), 1_000);
-    await redis.command('SCRIPT', 'FLUSH');
-    assert.equal((await queue.find('flushed-1', 'p')).kind, 'found');
-  });
+it('a script is sent again after the server has forgotten it, also with many calls at once', async () => {
+  const stream = 'flushed';
+  const calls: { readonly seconds: number; readonly events: number }[] = [];
+  const observer = { onCall: (seconds: number, events: number): unknown => calls.push({ seconds, events }) };
+  const queue = await openQueue(redis.uri, { stream, observer });
+  await redis.command('SCRIPT', 'FLUSH');
+  const events = Array.from({ length: 1_000 }, (_, at) => new Recorded(`flushed-${at}`));
+  const sinceMs = performance.now();
+  assert.deepEqual(new Set(await submitAll(queue, events)), new Set(['accepted']));
+  const [sum, longest] = [
+    calls.reduce((sum, one) => sum + one.events, 0),
+    Math.max(...calls.map((one) => one.seconds)),
+  ];
+  assert.equal(sum, 1_000);
+  assert.ok(longest > 0 && longest <= (performance.now() - sinceMs) / 1_000, `${longest} s`);
+  assert.equal(await redis.length(stream), 1_000);
+  await redis.command('SCRIPT', 'FLUSH');
+  assert.equal((await queue.find('flushed-1', 'p')).kind, 'found');
 });
 
 describe('a server that does not answer', () => {
@@ -321,6 +300,9 @@ describe('a server that does not answer', () => {
     await new Promise((resolve) => setImmediate(resolve));
     await own.signal('SIGCONT');
     assert.equal(await patient.outcome, 'accepted');
+    await queue.close();
+    await clock.advance(60_000);
+    assert.equal(clock.pending, 0, 'no timer is left');
   });
 
   it('is unavailable for one reason, keeps no event, and is connected again every three seconds', async () => {
@@ -359,86 +341,85 @@ describe('a server that does not answer', () => {
   });
 });
 
-describe('a queue that waits for replicas', () => {
-  it('replaces each of its connections to a server that does not answer', async (t) => {
-    const own = await TestRedis.start();
-    const clock = new VirtualClock();
-    const connect = (): RedisConnection => new RedisConnection({ ...SYSTEM, clock, uri: own.uri, name: 'test', log });
-    const [connection, writing] = [connect(), connect()];
-    const durability = { level: 'warn', replicas: 1, connections: [writing] } as const;
-    const queue = new StreamQueue({
-      clock,
-      connection,
-      enqueueTimeoutMs: 500,
-      log,
-      durability,
-      part: partitionAt(own.uri),
-    });
-    t.after(() => queue.close());
-    queue.open(() => undefined);
-    await eventually('it is connected', () => connection.ready && writing.ready);
-    await own.signal('SIGSTOP');
-    t.after(() => own.signal('SIGCONT'));
-    await eventually('both are replaced', async () => {
+it('a queue that waits for replicas needs the right to wait, and replaces each connection to a silent server', async (t) => {
+  const own = await TestRedis.start();
+  const clock = new VirtualClock();
+  const { queue, connections } = openReplicated(t, own.uri, { clock });
+  const connected = (): Promise<unknown> =>
+    eventually('it is connected', async () => {
       await clock.advance(250);
-      return [connection, writing].every(({ lastError }) => lastError === 'the server does not answer');
+      return connections.every(({ ready }) => ready);
     });
+  await connected();
+  await own.command('ACL', 'SETUSER', 'default', '-wait');
+  connections[0]?.restart('again');
+  const lacksWait = /lacks rights that this program needs: wait \(/;
+  await eventually('the right is named', async () => {
+    await clock.advance(250);
+    return lacksWait.test(connections[0]?.lastError ?? '');
   });
+  await own.command('ACL', 'SETUSER', 'default', '+wait');
+  await connected();
+  await own.signal('SIGSTOP');
+  t.after(() => own.signal('SIGCONT'));
+  await eventually('both are replaced', async () => {
+    await clock.advance(250);
+    return connections.every(({ lastError }) => lastError === 'the server does not answer');
+  });
+  await queue.close();
+  await clock.advance(60_000);
+  assert.equal(clock.pending, 0, 'no connection is left to try again');
 });
 
 /** Reads the length in another process, so that the event loop of this process does not turn. */
 const lengthBlocking = (stream: string): number =>
   Number(execFileSync('redis-cli', ['-p', String(redis.port), 'XLEN', stream], { encoding: 'utf8' }));
 
-describe('a process that is held up for longer than the timeout in every turn', () => {
-  it('accepts and finds every event although each turn takes longer than the timeout', async () => {
-    const queue = await openQueue(redis.uri, { stream: 'held-up', enqueueTimeoutMs: 400 });
-    const events = Array.from({ length: 4 }, (_, at) => new Recorded(`held-up-${at}`));
-    for (const [at, one] of events.entries()) {
-      queue.submit(one);
-      await new Promise((resolve) => setImmediate(resolve));
-      // Blocks until the reply has arrived at the socket, where it stays unread.
-      const end = performance.now() + 500;
-      while (performance.now() < end || lengthBlocking('held-up') <= at);
-    }
-    assert.deepEqual(
-      await Promise.all(events.map(({ outcome }) => outcome)),
-      events.map(() => 'accepted'),
-    );
-    const found = queue.find('held-up-0', 'p');
+it('a process accepts and finds every event although each of its turns takes longer than the timeout', async () => {
+  const queue = await openQueue(redis.uri, { stream: 'held-up', enqueueTimeoutMs: 400 });
+  const events = Array.from({ length: 4 }, (_, at) => new Recorded(`held-up-${at}`));
+  for (const [at, one] of events.entries()) {
+    queue.submit(one);
     await new Promise((resolve) => setImmediate(resolve));
+    // Blocks until the reply has arrived at the socket, where it stays unread.
     const end = performance.now() + 500;
-    while (performance.now() < end);
-    assert.equal((await found).kind, 'found');
-  });
+    while (performance.now() < end || lengthBlocking('held-up') <= at);
+  }
+  assert.deepEqual(
+    await Promise.all(events.map(({ outcome }) => outcome)),
+    events.map(() => 'accepted'),
+  );
+  const found = queue.find('held-up-0', 'p');
+  await new Promise((resolve) => setImmediate(resolve));
+  const end = performance.now() + 500;
+  while (performance.now() < end);
+  assert.equal((await found).kind, 'found');
 });
 
-describe('the accepting side of a queue', () => {
-  it('is unavailable while its user lacks a right or a key has another type, names it, and recovers', async (t) => {
-    const own = await TestRedis.start();
-    const user = (...rights: readonly string[]): Promise<unknown> =>
-      own.command('ACL', 'SETUSER', 'gateway', 'on', '>secret', '~*', '+@all', ...rights);
-    await user();
-    const queue = await openQueue(`redis://gateway:secret@127.0.0.1:${own.port}`, { after: t.after.bind(t) });
-    const reason = async (): Promise<string> => {
-      const state = await queue.probe();
-      return state.available ? '' : state.reason;
-    };
-    const refusedFor = async (id: string, expected: RegExp): Promise<void> => {
-      assert.deepEqual(await submitAll(queue, [new Recorded(id)]), ['unavailable']);
-      await eventually('the reason is known', async () => expected.test(await reason()));
-    };
-    const acceptsAgain = (id: string): Promise<unknown> =>
-      eventually('it accepts again', async () => (await submitAll(queue, [new Recorded(id)]))[0] === 'accepted');
-    await acceptsAgain('first');
-    await user('-xadd');
-    await refusedFor('a', /^the Redis user lacks rights that this program needs: xadd on ingest \(deploy/);
-    await user();
-    await acceptsAgain('a');
-    await own.command('RENAME', '{ingest}:ids', '{ingest}:saved');
-    await own.command('LPUSH', '{ingest}:ids', 'x');
-    await refusedFor('b', /have the wrong type: \{ingest\}:ids \(rename them\)$/);
-    await own.command('RENAME', '{ingest}:saved', '{ingest}:ids');
-    await acceptsAgain('b');
-  });
+it('a queue is unavailable while its user lacks a right or a key has another type, names it, and recovers', async (t) => {
+  const own = await TestRedis.start();
+  const user = (...rights: readonly string[]): Promise<unknown> =>
+    own.command('ACL', 'SETUSER', 'gateway', 'on', '>secret', '~*', '+@all', ...rights);
+  await user();
+  const queue = await openQueue(`redis://gateway:secret@127.0.0.1:${own.port}`, { after: t.after.bind(t) });
+  const reason = async (): Promise<string> => {
+    const state = await queue.probe();
+    return state.available ? '' : state.reason;
+  };
+  const refusedFor = async (id: string, expected: RegExp): Promise<void> => {
+    assert.deepEqual(await submitAll(queue, [new Recorded(id)]), ['unavailable']);
+    await eventually('the reason is known', async () => expected.test(await reason()));
+  };
+  const acceptsAgain = (id: string): Promise<unknown> =>
+    eventually('it accepts again', async () => (await submitAll(queue, [new Recorded(id)]))[0] === 'accepted');
+  await acceptsAgain('first');
+  await user('-xadd');
+  await refusedFor('a', /^the Redis user lacks rights that this program needs: xadd on ingest \(deploy/);
+  await user();
+  await acceptsAgain('a');
+  await own.command('RENAME', '{ingest}:ids', '{ingest}:saved');
+  await own.command('LPUSH', '{ingest}:ids', 'x');
+  await refusedFor('b', /have the wrong type: \{ingest\}:ids \(rename them\)$/);
+  await own.command('RENAME', '{ingest}:saved', '{ingest}:ids');
+  await acceptsAgain('b');
 });

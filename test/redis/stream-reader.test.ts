@@ -1,14 +1,16 @@
 import assert from 'node:assert/strict';
 import { beforeEach, describe, it, type TestContext } from 'node:test';
-import { GroupVanished, type Delivery } from '../../lib/ingest/queue.ts';
+import { GroupVanished, REPLICA_LEASE_MS, type Delivery } from '../../lib/ingest/queue.ts';
+import { joinReplicas } from '../../lib/redis/read/open-readers.ts';
 import { memberName, StreamReader } from '../../lib/redis/read/stream-reader.ts';
 import { GROUP, STREAM } from '../../lib/redis/stream/layout.ts';
 import { Script } from '../../lib/redis/wire/script.ts';
 import { GENEROUS_MS } from '../support/deadline.ts';
-import { connectedTo, openReader, partitionAt, QUIET_LOG } from '../support/partition.ts';
+import { connectedTo, logged, openReader, partitionAt, QUIET_LOG } from '../support/partition.ts';
 import { freePort, TestRedis } from '../support/redis.ts';
 import { eventually } from '../support/scope.ts';
 import { SYSTEM } from '../support/system.ts';
+import { VirtualClock } from '../support/virtual-clock.ts';
 
 const NEVER_MS = 3_600_000;
 const REPLICAS = `{${STREAM}}:replicas`;
@@ -17,8 +19,12 @@ const server = await TestRedis.start(['--appendonly', 'no']);
 beforeEach(() => server.command('FLUSHALL'));
 
 /** Opens a reader that has not joined the group. */
-async function opened(t: TestContext, uri = server.uri, log = QUIET_LOG): Promise<StreamReader> {
-  const reader = new StreamReader({ ...SYSTEM, part: partitionAt(uri), name: memberName(SYSTEM.random), log });
+async function opened(
+  t: TestContext,
+  { uri = server.uri, stream = STREAM, log = QUIET_LOG, clock = SYSTEM.clock } = {},
+): Promise<StreamReader> {
+  const part = partitionAt(uri, { stream });
+  const reader = new StreamReader({ clock, part, name: memberName(SYSTEM.random), log });
   t.after(() => reader.close());
   assert.equal(await reader.open(20_000), true, reader.lastError);
   return reader;
@@ -95,6 +101,72 @@ describe('the reading side of a queue', () => {
     const [again] = await reader.read(10, NEVER_MS, 0);
     assert.equal(again?.entry, entry);
     assert.notEqual(again.source, first?.source);
+  });
+
+  it('reports a group that another program recreated while it was disconnected, if it has read from it', async (t) => {
+    const reader = await openReader(t, server.uri);
+    const isVanished = (cause: unknown): boolean => cause instanceof GroupVanished;
+    const reconnected = async (): Promise<unknown> => {
+      await server.command('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
+      return eventually('it reads again', () => reader.read(10, NEVER_MS, 0).catch(isVanished));
+    };
+    assert.deepEqual(await reconnected(), []);
+    await put();
+    assert.equal((await reader.read(10, NEVER_MS, 0)).length, 1);
+    await server.command('FLUSHALL');
+    await server.command('XGROUP', 'CREATE', STREAM, GROUP, '0', 'MKSTREAM');
+    assert.equal(await reconnected(), true);
+  });
+
+  it('warns of events that land only with another form of the URI, in every stream that has some', async (t) => {
+    for (const [stream, others] of [
+      [STREAM, ['ingest-a', 'ingest-b']],
+      ['ingest-b', [STREAM]],
+    ] as const) {
+      await server.command('FLUSHALL');
+      for (const other of others) await server.command('XADD', other, '*', 'body', '{}');
+      const { log, lines } = logged(t, 'warn');
+      await opened(t, { stream, log });
+      assert.deepEqual(
+        lines.map(({ msg }) => /holds the queue (\S+):/.exec(msg)?.[1]),
+        others,
+      );
+    }
+  });
+
+  it('learns of a longer body that a gateway accepts, and leaves no timer behind when it is closed', async (t) => {
+    const clock = new VirtualClock();
+    const reader = await opened(t, { clock });
+    assert.equal(await reader.register(1), true);
+    await reader.join();
+    await server.command('HSET', `{${STREAM}}:queue`, 'bodyBytesMax', '4000000');
+    assert.equal(reader.bodyBytesMax, undefined);
+    // In steps in which the server answers, because a new connection asks too.
+    await eventually('it is learned', async () => {
+      await clock.advance(500);
+      return reader.bodyBytesMax === 4_000_000;
+    });
+    await reader.close();
+    await clock.advance(60_000);
+    assert.equal(clock.pending, 0, 'no timer is left');
+  });
+
+  it('waits for the place of a dead replica for longer than its lease before it starts without one', async (t) => {
+    const [clock, reader] = [new VirtualClock(), await opened(t)];
+    await server.command('ZADD', REPLICAS, String(Date.now() + 4_000), 'dead');
+    const { mock } = t.mock.method(reader, 'register');
+    const config = { queueUri: server.uri, replicasMax: 1 };
+    const joining = joinReplicas([reader], config, clock, new AbortController().signal, QUIET_LOG);
+    for (let asked = 1; clock.ms() < REPLICA_LEASE_MS; asked += 1) {
+      await eventually('it asks for a place', () => mock.callCount() === asked);
+      await mock.calls[asked - 1]?.result;
+      await clock.advance(250);
+    }
+    await mock.calls.at(-1)?.result;
+    await server.command('DEL', REPLICAS);
+    await clock.advance(250);
+    await joining;
+    assert.equal(reader.replicas, 1);
   });
 
   it('waits for the first entry, at most for the given time', async (t) => {
@@ -194,10 +266,8 @@ describe('a replica', () => {
   });
 
   it('sends its heartbeat again after one was refused, and warns once while more run than its maximum', async (t) => {
-    const log = QUIET_LOG.child({}, { level: 'silent' });
-    const warnings: object[] = [];
-    t.mock.method(log, 'warn', (fields: object) => warnings.push(fields));
-    const reader = await opened(t, server.uri, log);
+    const { log, lines } = logged(t, 'warn');
+    const reader = await opened(t, { log });
     const beats = (times: number): Promise<unknown> => {
       const seen = new Set<unknown>();
       return eventually('it has sent heartbeats', async () => {
@@ -207,7 +277,7 @@ describe('a replica', () => {
     };
     assert.equal(await reader.register(1), true);
     await beats(1);
-    assert.deepEqual(warnings, [], 'it runs alone');
+    assert.deepEqual(lines, [], 'it runs alone');
     await server.command('DEL', REPLICAS);
     await server.command('SET', REPLICAS, 'another type');
     await eventually('a heartbeat was refused', async () =>
@@ -215,11 +285,14 @@ describe('a replica', () => {
     );
     await server.command('DEL', REPLICAS);
     await eventually('it is counted again', async () => (await server.command('ZCARD', REPLICAS)) === 1);
-    warnings.length = 0;
+    lines.length = 0;
     await server.command('ZADD', REPLICAS, String(Date.now() + 4_000), 'another');
-    await eventually('it warns', () => warnings.length > 0);
+    await eventually('it warns', () => lines.length > 0);
     await beats(2);
-    assert.deepEqual(warnings, [{ replicas: 2 }]);
+    assert.deepEqual(
+      lines.map(({ replicas }) => replicas),
+      [2],
+    );
   });
 });
 
@@ -269,6 +342,19 @@ describe('the reader of a Redis Stream', () => {
       return later.length > 0;
     });
     assert.equal(String(later[0]?.body), 'later');
+  });
+
+  it('is unavailable while one of its two connections is', async (t) => {
+    const [found, dead] = [[server.uri], `redis://127.0.0.1:${await freePort()}`];
+    const uri = { find: () => Promise.resolve(found.shift() ?? dead) };
+    const reader = new StreamReader({
+      ...SYSTEM,
+      part: partitionAt(server.uri, { uri }),
+      name: 'half',
+      log: QUIET_LOG,
+    });
+    t.after(() => reader.close());
+    assert.deepEqual([await reader.open(2_000), reader.state().available], [false, false]);
   });
 
   it('reads its entries again from a new server, and acknowledges those', async (t) => {
@@ -397,7 +483,7 @@ describe('the reader of a Redis Stream', () => {
     await ahead.command('ZADD', `{${STREAM}}:replicas`, String(Number(seconds) * 1_000), dead.name);
     ahead.setClock(0);
 
-    const reader = await opened(t, ahead.uri);
+    const reader = await opened(t, { uri: ahead.uri });
     assert.equal(await reader.register(1), true, 'the place of the dead one is free');
     const taken = await eventually('it is taken over', async () => {
       const deliveries = await reader.read(10, 10_000, 20);

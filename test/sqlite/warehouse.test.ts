@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import {
   chmodSync,
@@ -17,6 +17,7 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, it, type TestContext } from 'node:test';
 import type { Worker } from 'node:worker_threads';
+import { inspectWarehouse, openWarehouse } from '../../bin/warehouse-adapter.ts';
 import type { SqliteWarehouseOptions } from '../../lib/sqlite/database.ts';
 import { CODE, fileFault, inspectSqlite, openFile, prepareFile, STEPS } from '../../lib/sqlite/file.ts';
 import { createSqliteWarehouse } from '../../lib/sqlite/warehouse.ts';
@@ -144,9 +145,10 @@ describe('the SQLite warehouse', () => {
     assert.ok(read < 2_000_000, `${read} bytes of 30 MB`);
   });
 
-  it('reads a file that others write, and writes nothing itself', async (t) => {
+  it('reads, for a gateway, a file that others write, and writes nothing itself', async (t) => {
     const path = fileOf();
-    const reader = opened(t, { path, readOnly: true });
+    const reader = openWarehouse(`sqlite:${path}`, 'gateway');
+    t.after(() => reader.close());
     assert.deepEqual(await reader.find('one', 'shop'), { kind: 'unavailable' });
     assert.equal(existsSync(path), false, 'a look-up makes no file');
 
@@ -269,13 +271,14 @@ describe('the SQLite warehouse', () => {
     assert.deepEqual({ ...file.prepare('SELECT count(*) AS tables FROM sqlite_schema').get() }, { tables: 1 });
   });
 
-  it('reports a path at which no file can be created, or one that a consumer may not write, and creates none', () => {
+  it('reports a path at which no file can be created, or one that a consumer may not write, and creates none', async () => {
     const folder = temporaryFolder();
     assert.equal(fileFault(folder, true), 'expected a file: this is a directory');
-    assert.equal(
-      fileFault(join(folder, 'new.db'), true),
-      'there is no such file; the consumer creates it when it starts',
-    );
+    const none = /: there is no such file; the consumer creates it when it starts$/;
+    assert.match(await inspectWarehouse(`sqlite:${join(folder, 'new.db')}`, 'consumer'), none);
+    await assert.rejects(inspectWarehouse(`sqlite:${join(folder, 'new.db')}`, 'gateway'), { message: none });
+    execFileSync('mkfifo', [join(folder, 'pipe')]);
+    assert.equal(fileFault(join(folder, 'pipe'), false), 'expected a regular file');
     const lost = join(folder, 'none');
     const wanted = 'expected a file and a folder that this user can write to';
     assert.equal(fileFault(join(lost, 'new.db'), false), `no file can be created in ${lost} (ENOENT): ${wanted}`);

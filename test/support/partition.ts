@@ -1,5 +1,6 @@
 // One stream of a queue, for tests that open only one side of it.
 import assert from 'node:assert/strict';
+import type { TestContext } from 'node:test';
 import type { Clock } from '../../lib/process/clock.ts';
 import { createLog } from '../../lib/process/log.ts';
 import { type Durability, type QueueObserver, StreamQueue } from '../../lib/redis/accept/stream-queue.ts';
@@ -12,6 +13,14 @@ import { atEnd, eventually } from './scope.ts';
 import { SYSTEM } from './system.ts';
 
 export const QUIET_LOG = createLog('test', 'error').child({}, { level: 'silent' });
+
+/** Returns a log, and the lines that it receives at a level. */
+export function logged(t: TestContext, level: 'info' | 'warn' | 'error') {
+  const log = QUIET_LOG.child({}, { level: 'silent' });
+  const lines: (Readonly<Record<string, unknown>> & { readonly msg: string })[] = [];
+  t.mock.method(log, level, (fields: object, msg: string) => lines.push({ ...fields, msg }));
+  return { log, lines };
+}
 
 export const WARN: Durability = { level: 'warn', replicas: 0, connections: [] };
 
@@ -48,6 +57,21 @@ export async function openQueue(uri: string, options: OpenOptions = {}): Promise
   connection.open();
   await eventually('the queue is there', async () => connection.ready && (await queue.probe()).available);
   return queue;
+}
+
+/** Opens a queue that waits for replicas, and further connections for that. They may not be ready yet. */
+export function openReplicated(
+  end: Ending,
+  uri: string,
+  { replicas = 1, writing = 1, clock = SYSTEM.clock, enqueueTimeoutMs = 10_000, log = QUIET_LOG } = {},
+) {
+  const connect = (): RedisConnection => new RedisConnection({ clock, uri, name: 'test', log: QUIET_LOG });
+  const [connection, connections] = [connect(), Array.from({ length: writing }, connect)];
+  const durability = { level: 'warn', replicas, connections } as const;
+  const queue = new StreamQueue({ clock, connection, enqueueTimeoutMs, log, durability, part: partitionAt(uri) });
+  end.after(() => queue.close());
+  connection.open();
+  return { queue, connections: [connection, ...connections] };
 }
 
 /** A test, or a file of tests, that closes what it opened when it ends. */
