@@ -1,33 +1,32 @@
-// Runs the script of the status page, as it is served, on a document of elements without a browser.
+// Runs the script of the status page, as it is served, with the document of jsdom and a clock of the test.
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
 import { createContext, runInContext } from 'node:vm';
+import { JSDOM } from 'jsdom';
 import { statusPages } from '../../lib/telemetry/status-page.ts';
-import { PageElement } from '../support/page-document.ts';
 import { pageMetrics, SITUATIONS, type Situation } from './page-metrics.ts';
 
 const START_MS = Date.UTC(2026, 0, 1);
-const [, BODY = ''] = /<body>([^]*)<\/body>/.exec(statusPages()['/'].body) ?? [];
-const [, SCRIPT = ''] = /<script type="module">([^]*)<\/script>/.exec(BODY) ?? [];
+const PAGE = statusPages()['/'].body;
+const [, SCRIPT = ''] = /<script type="module">([^]*)<\/script>/.exec(PAGE) ?? [];
+
+const all = (within: Element, selector: string): readonly Element[] => [...within.querySelectorAll(selector)];
+const textsOf = (elements: Iterable<Element>): readonly string[] =>
+  Array.from(elements, ({ textContent }) => textContent.replaceAll('\u00a0', ' '));
 
 /** Opens the page in a browser of its own. `pass` lets seconds pass, in which each poll finds `one`. */
 function opened(upS = 900) {
   let nowMs = START_MS;
-  const root = new PageElement('body');
-  for (const [, tag = '', id = ''] of BODY.matchAll(/<(\w+) id="(\w+)"/g))
-    root.append(Object.assign(new PageElement(tag), { id }));
-  const $ = (id: string): PageElement => root.byId(id) ?? assert.fail(`no element ${id}`);
-  const document = Object.assign(new PageElement('document'), {
-    ...{ title: '', body: { classList: { toggle: (name: string, is: boolean) => (root.className = is ? name : '') } } },
-    getElementById: (id: string) => root.byId(id),
-    createElement: (tag: string) => new PageElement(tag),
-    createElementNS: (_: string, tag: string) => new PageElement(tag),
-  });
+  const { window } = new JSDOM(PAGE, { url: 'http://localhost/' });
+  const { document } = window;
+  // Without a layout, every width is 0.
+  Object.defineProperty(window.HTMLElement.prototype, 'clientWidth', { value: 560 });
+  const $ = (id: string) => document.getElementById(id) ?? assert.fail(`no element ${id}`);
   let answer: (path: string) => string = () => assert.fail('nobody answers');
   const timers: (readonly [run: () => void, everyMs: number])[] = [];
   const browser = {
-    ...{ document, AbortSignal: { timeout: () => undefined }, addEventListener: () => undefined },
+    ...{ document, AbortSignal, addEventListener: () => undefined },
     Date: Object.assign(class extends Date {}, { now: () => nowMs }),
     requestAnimationFrame: (draw: () => void) => setImmediate(draw),
     setInterval: (run: () => void, everyMs: number) => timers.push([run, everyMs]),
@@ -58,16 +57,16 @@ function opened(upS = 900) {
   const shown = (...ids: readonly string[]): readonly string[] =>
     ids.map((id) => $(id).textContent.replaceAll('\u00a0', ' '));
   const tile = (label: string) => {
-    const found = $('tiles').children.find(({ children }) => children[0]?.textContent === label) ?? assert.fail(label);
-    const [, value, note, alert] = found.children.map(({ textContent }) => textContent.replaceAll('\u00a0', ' '));
-    return [found.className, value, note, alert, found.children[3]?.href];
+    const found = [...$('tiles').children].find((one) => one.firstElementChild?.textContent === label);
+    const [, ...texts] = textsOf(found?.children ?? assert.fail(label));
+    return [found?.className, ...texts, found?.children[3]?.getAttribute('href')];
   };
   const table = (id: string) =>
-    ($(id).querySelector('tbody')?.rows ?? []).map(({ cells }) =>
-      cells.map(({ textContent, className }) => [textContent.replaceAll('\u00a0', ' '), className.trim()].join('/')),
+    all($(id), 'tbody tr').map(({ children }) =>
+      textsOf(children).map((text, at) => [text, children[at]?.className.trim()].join('/')),
     );
   const hide = (seconds: number): void => void (nowMs += seconds * 1000);
-  return { $, document, root, pass, hide, shown, tile, table };
+  return { $, document, window, pass, hide, shown, tile, table };
 }
 
 describe('the status page', () => {
@@ -78,7 +77,10 @@ describe('the status page', () => {
     await pass(12, { refused: { INVALID_EVENT: [400, 20] } });
     assert.deepEqual(shown('word', 'next', 'name'), ['LIVE', '', 'ingest-gateway']);
     assert.match(shown('reason')[0] ?? '', /^Everything works: 2,000\/s accepted by this gateway, 2,000\/s landed/);
-    assert.deepEqual([$('state').className, $('word').className, $('next').hidden], ['good', 'good', true]);
+    assert.deepEqual(
+      [$('state').className, $('word').className, $('next').hasAttribute('hidden')],
+      ['good', 'good', true],
+    );
     assert.equal(document.title, 'LIVE · ingest-gateway');
     assert.deepEqual(shown('about'), ['version 1.0.0 · node v26.1.0 · up 15 min']);
     const accepted = ['', '2,000/s', '26,000 since start', 'alert if Redis refuses', 'runbook#ingestqueueunavailable'];
@@ -86,14 +88,10 @@ describe('the status page', () => {
     assert.deepEqual(tile('Queue memory').slice(0, 3), ['', '30%', '1.2 GiB of 4 GiB']);
     assert.deepEqual(table('streams-of-the-queue'), [['0/', 'available/good', '3/number', '2 ms/number']]);
     assert.deepEqual(table('tls-files'), [['cert/', 'in 60 days/number']]);
-    const [events, times] = $('charts')
-      .all('svg')
-      .map(({ attributes }) => attributes['aria-label']);
+    const [events, times] = all($('charts'), 'svg').map((svg) => svg.getAttribute('aria-label'));
     assert.equal(events, 'Events per second, now: accepted 2,000/s, landed 2,000/s, INVALID_EVENT 20/s');
     assert.match(times ?? '', /^Time to answer POST \/events, now: p50 \d.*, p99 1\d\d\u00a0ms$/);
-    const legend = $('charts')
-      .all('ul')[0]
-      ?.children.map(({ textContent }) => textContent);
+    const legend = textsOf(all($('charts'), 'ul:first-of-type > li')).slice(0, 3);
     assert.deepEqual(legend, ['accepted 2,000/s', 'landed 2,000/s', 'INVALID_EVENT 20/s']);
   });
 
@@ -146,7 +144,7 @@ describe('the status page', () => {
     ] as const) {
       const { $, pass, tile } = opened();
       await pass(12, situation);
-      const labels = $('tiles').children.map(({ children }) => children[0]?.textContent ?? '');
+      const labels = textsOf(all($('tiles'), ':scope > * > :first-child'));
       assert.deepEqual(
         labels.map((label) => `${label}: ${tile(label).slice(1, 3).join(', ')}`),
         wanted,
@@ -158,11 +156,11 @@ describe('the status page', () => {
     const { $, document, pass, shown, tile } = opened();
     await pass(12, SITUATIONS['full'] ?? {});
     assert.deepEqual(shown('word', 'next'), ['NEARLY FULL', 'what to do: IngestQueueMemoryFull']);
-    assert.deepEqual([$('state').className, $('next').href], ['bad', 'runbook#ingestqueuememoryfull']);
+    assert.deepEqual([$('state').className, $('next').getAttribute('href')], ['bad', 'runbook#ingestqueuememoryfull']);
     assert.equal(document.title, 'NEARLY FULL · ingest-gateway');
     assert.deepEqual([tile('Queue memory')[0], tile('Queue memory')[3]], ['bad', 'critical: IngestQueueMemoryFull']);
     assert.deepEqual([tile('Warehouse')[0], tile('Warehouse')[3]], ['warn', 'warning: IngestWarehouseUnavailable']);
-    const others = () => $('more').children.map(({ className, textContent }) => `${className} ${textContent}`);
+    const others = () => Array.from($('more').children, ({ className, textContent }) => `${className} ${textContent}`);
     assert.deepEqual(
       others().map((text) => /^\w+ |\w+$/g.exec(text)?.[0]),
       ['warn '],
@@ -175,7 +173,7 @@ describe('the status page', () => {
   });
 
   it('calls a silent process stale after three seconds and down after ten, until it answers', async () => {
-    const { $, root, pass, hide, shown, tile } = opened();
+    const { $, document, pass, hide, shown, tile } = opened();
     await pass(12, {});
     hide(60);
     await pass(1, 'silence');
@@ -187,15 +185,15 @@ describe('the status page', () => {
       [7, 'DOWN', 'bad', 'old'],
     ] as const) {
       await pass(seconds, 'silence');
-      assert.deepEqual([shown('word')[0], $('state').className, root.className], [word, level, old]);
+      assert.deepEqual([shown('word')[0], $('state').className, document.body.className], [word, level, old]);
     }
     assert.match(shown('reason')[0] ?? '', /^No answer since /);
     await pass(1, {});
-    assert.deepEqual([shown('word')[0], root.className], ['LIVE', '']);
+    assert.deepEqual([shown('word')[0], document.body.className], ['LIVE', '']);
     await pass(1, {});
     assert.equal(tile('Accepted')[1], '2,000/s', 'after the gap');
-    const [, unlanded] = $('charts').all('svg')[3]?.all('path') ?? [];
-    assert.ok((unlanded?.attributes['d']?.split('M').length ?? 0) > 2, 'no line crosses a gap');
+    const [, unlanded] = all(all($('charts'), 'svg')[3] ?? assert.fail(), 'path');
+    assert.ok((unlanded?.getAttribute('d')?.split('M').length ?? 0) > 2, 'no line crosses a gap');
   });
 
   it('names each unavailable stream with its reason and alert, and each file that expires', async () => {
@@ -215,9 +213,7 @@ describe('the status page', () => {
     ];
     assert.deepEqual(table('streams-of-the-queue'), streams);
     const hrefs = (id: string) =>
-      $(id)
-        .all('a')
-        .map(({ href }) => href.replace('runbook#ingest', ''));
+      all($(id), 'a').map((link) => link.getAttribute('href')?.replace('runbook#ingest', ''));
     assert.deepEqual(hrefs('streams-of-the-queue'), ['partitionunavailable']);
     const files = [
       ['cert/', 'in 13 days/warn number'],
@@ -231,13 +227,13 @@ describe('the status page', () => {
   });
 
   it('reads a chart at an earlier time by keyboard or pointer, and follows a program that becomes another', async () => {
-    const { $, pass } = opened();
+    const { $, window, pass } = opened();
     await pass(30, {});
     await pass(10, { accepted: 2_000, landed: 0, unlanded: () => 40 });
-    const [svg] = $('charts').all('svg');
-    const waiting = () => $('charts').all('svg')[3]?.attributes['aria-label']?.replaceAll('\u00a0', ' ');
-    const happens = async (type: string, event: object = {}): Promise<void> => {
-      svg?.listeners.get(type)?.({ preventDefault: () => undefined, ...event });
+    const [svg] = all($('charts'), 'svg');
+    const waiting = () => all($('charts'), 'svg')[3]?.getAttribute('aria-label')?.replaceAll('\u00a0', ' ');
+    const happens = async (type: string, more: object = {}): Promise<void> => {
+      svg?.dispatchEvent(Object.assign(new window.Event(type), more));
       for (let turns = 0; turns < 4; turns += 1) await turn();
     };
     const now = 'Unlanded events and their age, now: unlanded 40, oldest (right axis) 2 ms';
@@ -260,12 +256,7 @@ describe('the status page', () => {
       'Unlanded events and their age',
       'Consumers with a heartbeat',
     ];
-    assert.deepEqual(
-      $('charts')
-        .all('h2')
-        .map(({ textContent }) => textContent),
-      titles,
-    );
+    assert.deepEqual(textsOf(all($('charts'), 'h2')), titles);
     assert.equal($('name').textContent, 'ingest-consumer');
     assert.equal($('tiles').children.length, 8);
   });
