@@ -168,36 +168,6 @@ describe('the Debian package', () => {
     assert.match(deployFile('debian/control'), /^Depends: .* openssl, systemd \| systemd-standalone-sysusers$/m);
   });
 
-  it('stops the units that run before a removal, none before an upgrade, and an installation starts them again', () => {
-    const [folder, units] = [temporaryFolder(), ['ingest-gateway@9470.service', 'ingest-consumer@9464.service']];
-    const list = units.map((name) => `${name} loaded active running x\\n`).join('');
-    mkdirSync(join(folder, 'etc/ingest'), { recursive: true });
-    for (const [name, text] of [
-      ['systemctl', `echo "$@" >>'${folder}/calls'; [ "$1" != list-units ] || printf '${list}'`],
-      ['systemd-sysusers', ''],
-    ] as const)
-      writeFileSync(join(folder, name), `#!/bin/sh\n${text}\n`, { mode: 0o755 });
-    const calls = (name: string, ...args: readonly string[]): readonly string[] => {
-      const text = deployFile(`debian/${name}`)
-        .replaceAll('/run/systemd/system', folder)
-        .replaceAll(/(?<=[ <>])\/etc\/ingest/g, `${folder}/etc/ingest`);
-      writeFileSync(join(folder, 'calls'), '');
-      const env = { PATH: `${folder}:${process.env['PATH']}`, DPKG_ROOT: '' };
-      const { status, stderr } = spawnSync('sh', ['-c', text, name, ...args], { env, encoding: 'utf8' });
-      assert.equal(status, 0, stderr);
-      return readFileSync(join(folder, 'calls'), 'utf8').trim().split('\n');
-    };
-    assert.deepEqual(calls('prerm', 'upgrade'), ['']);
-    assert.deepEqual(calls('prerm', 'remove'), [
-      'list-units --plain --no-legend --state=active ingest-gateway@* ingest-consumer@* ingest-reconcile.timer',
-      'stop ingest-reconcile.timer ingest-gateway@*.service ingest-consumer@*.service',
-    ]);
-    const starts = ['daemon-reload', `start --no-block ${units.join(' ')}`];
-    assert.deepEqual(calls('postinst', 'configure', '1.0.0'), starts);
-    assert.deepEqual(calls('postinst', 'configure', '1.0.0'), ['daemon-reload'], 'once');
-    assert.deepEqual(calls('postrm', 'remove'), ['daemon-reload']);
-  });
-
   it('keeps settings in a removal and an upgrade, and data and their user in a purge', () => {
     const KEPT = ['var/lib/ingest/warehouse.db', 'etc/systemd/system/multi-user.target.wants/other@1.service'];
     const OWN = [

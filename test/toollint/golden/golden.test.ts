@@ -142,7 +142,9 @@ async function played(t: TestContext, text: string): Promise<string> {
     const shown = (await output(cwd, head.slice(2)))
       .replaceAll(cwd, 'CWD')
       .replaceAll(/ESLint (\d+)\.\d+\.\d+/gu, 'ESLint $1')
-      .replaceAll(/(?<=commit )[0-9a-f]{12}\b/gu, 'COMMIT');
+      .replaceAll(/(?<=commit )[0-9a-f]{12}\b/gu, 'COMMIT')
+      // What git says next depends on its version.
+      .replaceAll(/(?<=transport 'file' not allowed).*/gu, '');
     lines.push(...shown.split('\n').slice(0, -1));
   }
   return `${lines.join('\n')}\n`;
