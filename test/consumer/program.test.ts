@@ -30,7 +30,7 @@ describe('ingest-consumer', () => {
     const url = await program.listening();
     const ready = async (): Promise<readonly unknown[]> => {
       const response = await fetch(`${url}/health/ready`);
-      return [response.status, await response.json()];
+      return [response.status, (await response.json()) as unknown];
     };
     const metrics = async (): Promise<string> => (await fetch(`${url}/metrics`)).text();
     const live = await fetch(`${url}/health/live`, { headers: { 'X-Request-Id': 'mine' } });
