@@ -93,7 +93,7 @@ describe('a log to a reader that does not read', () => {
     for (const end of [first, writable]) closeSync(end);
     await new Promise((resolve) => setTimeout(resolve, 300));
     const lines = await linesOf(createReadStream(path), ({ lost }) => lost !== undefined);
-    const lost = lines.at(-1)?.lost ?? 0;
-    assert.ok(lines.length > 1 && lost > 1 && lost < 100, JSON.stringify(lines));
+    const lost = lines.find((line) => line.lost !== undefined)?.lost ?? 0;
+    assert.ok(lines.length > 1 && lost > 1 && lost < 1_000, JSON.stringify(lines));
   });
 });
