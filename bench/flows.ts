@@ -1,5 +1,5 @@
-// How many files a flow enters, and how often it changes from one to another: `bin/node bench/flows.ts`. Of several
-// runs, the shortest one is shown, because timers run meanwhile. The thread of SQLite is not traced.
+// Counts the files that a flow enters, and the changes from one file to another: `bin/node bench/flows.ts`. Prints the
+// shortest of several runs, because timers run meanwhile. The thread of SQLite is not traced.
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { TestRedis } from '../test/support/redis.ts';

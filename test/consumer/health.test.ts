@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { consumerMetrics } from '../../lib/consumer/metrics.ts';
 import { watchOf } from '../../lib/consumer/health.ts';
 import { createLog } from '../../lib/process/log.ts';
-import { QUIET_LOG } from '../support/partition.ts';
+import { logged } from '../support/partition.ts';
 import { metricOf } from '../support/pipeline.ts';
 import { Program } from '../support/program.ts';
 import { TestRedis } from '../support/redis.ts';
@@ -36,20 +36,17 @@ it('the queue of a consumer is in gauges, and in a warning if its clock differs'
 
 it('a queue that fills 80 % of its limit, or whose clock differs by more than a minute, is in a warning once a minute', async (t) => {
   const clock = new VirtualClock();
-  const telemetry = { metrics: consumerMetrics(clock), log: QUIET_LOG };
-  const { mock } = t.mock.method(telemetry.log, 'warn', () => undefined);
+  const { log, lines } = logged(t, 'warn');
+  const telemetry = { metrics: consumerMetrics(clock), log };
   watchOf({ clock, telemetry, warehouse: { probe: () => Promise.resolve() } }).start(() => true);
   const size = { events: 1, memoryLimitBytes: 1_000, unlanded: 0, oldestMs: 0 };
   const warnings = async (seconds: number, clockSkewMs: number, memoryBytes: number): Promise<unknown> => {
-    mock.resetCalls();
+    lines.length = 0;
     for (let second = 0; second < seconds; second += 1) {
       telemetry.metrics.queue.reported('0', { ...size, memoryBytes, clockSkewMs });
       await clock.advance(1_000);
     }
-    return mock.calls.map((call) => {
-      const [fields, text] = call.arguments as unknown as [{ readonly percent?: number }, string];
-      return [/clock|nearly full/.exec(text)?.[0], fields.percent];
-    });
+    return lines.map(({ msg, percent }) => [/clock|nearly full/.exec(msg)?.[0], percent]);
   };
   assert.deepEqual(await warnings(5, 60_000, 799), []);
   const both = [

@@ -95,4 +95,20 @@ describe('ingest-consumer', () => {
     assert.deepEqual(await redis.command('XINFO', 'CONSUMERS', 'ingest', 'warehouse'), []);
     assert.equal(await redis.command('ZCARD', '{ingest}:replicas'), 0);
   });
+
+  it('ends within its drain timeout even if the queue does not answer', { tags: ['long'] }, async (t) => {
+    const [redis, store] = [await TestRedis.start(), sqliteStore()];
+    const env = { INGEST_QUEUE_URI: redis.uri, INGEST_WAREHOUSE_URI: store.uri, INGEST_CONSUMER_ADDR: '127.0.0.1:0' };
+    const program = run({ ...env, INGEST_DRAIN_TIMEOUT_MS: '300' });
+    t.after(() => program.kill());
+    await program.listening();
+    await redis.signal('SIGSTOP');
+    try {
+      program.signal('SIGINT');
+      assert.equal(await program.ended, 0, program.output);
+      assert.match(program.output, /drain timeout/);
+    } finally {
+      await redis.signal('SIGCONT');
+    }
+  });
 });

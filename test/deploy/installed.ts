@@ -267,6 +267,15 @@ sed -i 's|redis:\\(.*\\)@127.0.0.1:6379|rediss:\\1@localhost:6380|; s|@127.0.0.1
     assert.match(machine.ok(`runuser -u ingest -- env ${environment} ingest-admin event shop/2`), /landed/);
   });
 
+  it('starts again what ran when it was removed, and nothing else', { timeout: PATIENCE_MS }, async () => {
+    machine.ok('systemctl enable ingest-consumer@9465');
+    machine.ok('DEBIAN_FRONTEND=noninteractive apt remove ingest-gateway');
+    machine.ok('DEBIAN_FRONTEND=noninteractive apt install ./ingest-gateway_*.deb </dev/null');
+    await ready();
+    assert.match(machine.ok('systemctl is-active ingest-reconcile.timer'), /^active/);
+    assert.doesNotMatch(machine.sh('systemctl is-active ingest-consumer@9465').text, /^active/);
+  });
+
   it('is purged with its keys, settings, links and caches, and without the data', { timeout: PATIENCE_MS }, () => {
     machine.ok('DEBIAN_FRONTEND=noninteractive apt purge ingest-gateway');
     const left = machine.sh('ls -d /etc/ingest /var/cache/ingest /etc/systemd/system/*/ingest-* 2>/dev/null').text;

@@ -158,3 +158,50 @@ it('the check decides any bytes without throwing, and returns the unchanged body
     { numRuns: 5_000 },
   );
 });
+
+const NAMES: readonly (readonly [written: string, name: string])[] = [
+  ...(['id', 'i\\u0064', '\\u0069d', '\\u0069\\u0064'] as const).map((written) => [written, 'id'] as const),
+  ...(['type', 't\\u0079pe', '\\u0074ype'] as const).map((written) => [written, 'type'] as const),
+  ...(['Id', 'ids', ' id', '\\\\u0069d', '__proto__', '\\"id', 'di'] as const).map(
+    (written) => [written, 'other'] as const,
+  ),
+];
+const VALUES = [
+  '{"id":"x","type":"y"}',
+  '[{"id":1},"id",{"i\\u0064":"\\"id\\":"}]',
+  '"\\"id\\":1,\\"type\\":"',
+  'null',
+];
+const members = fc.array(
+  fc.tuple(fc.constantFrom(...NAMES), fc.constantFrom(...VALUES), fc.constantFrom('', ' ', '\r\n\t')),
+  { maxLength: 6 },
+);
+
+it('the faults of an envelope name each member that is missing or repeated, however its name is written', () => {
+  fc.assert(
+    fc.property(members, (some) => {
+      const text = `{${some
+        .map(([[written, name], value, blank]) => {
+          const own = name === 'other' ? value : '"a"';
+          return `${blank}"${written}"${blank}:${blank}${own}${blank}`;
+        })
+        .join(',')}}`;
+      const count = (name: string): number => some.filter(([[, of]]) => of === name).length;
+      const missing = ['id', 'type'].filter((name) => count(name) === 0);
+      const twice = ['id', 'type'].filter((name) => count(name) > 1);
+      const found = parseEvent(Buffer.from(text));
+      const said = found.valid ? [] : found.errors;
+      if (missing.length > 0)
+        assert.deepEqual(
+          said,
+          missing.map((name) => ({ path: `/${name}`, message: 'is missing' })),
+          text,
+        );
+      else if (twice.length > 0) {
+        assert.equal(said.length, 1, text);
+        assert.ok(twice.some((name) => said[0]?.path === `/${name}`) && said[0]?.message === 'must be there once');
+      } else assert.ok(found.valid, text);
+    }),
+    { numRuns: 2_000 },
+  );
+});
